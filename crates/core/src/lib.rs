@@ -2,5 +2,26 @@
 //!
 //! Nothing here reads a clock, a file or the environment: whatever this crate computes can be
 //! computed again from the journal, on any machine, with the same result.
+//!
+//! Read in this order: [`event`] (what can happen), [`state`] (the fold: what it adds up to),
+//! [`decide`] (what comes next).
 
+pub mod caps;
+pub mod decide;
+pub mod event;
+pub mod exit;
+pub mod id;
+pub mod identity;
+pub mod payload;
+pub mod schema;
+pub mod selector;
+pub mod state;
+pub mod status;
 pub mod usage;
+
+pub use event::{Body, Draft, Event};
+pub use exit::Exit;
+pub use id::SessionId;
+pub use identity::Identity;
+pub use payload::Payload;
+pub use state::State;

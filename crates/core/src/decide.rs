@@ -1,0 +1,250 @@
+//! What comes next: a pure function of the state.
+//!
+//! The loop asks after every event, and so does a resume after a crash. There is no second path
+//! for recovery: whatever the journal says was left open is exactly what comes next.
+
+use crate::{
+    event::{ModelStop, Outcome, Reason},
+    state::{Phase, Progress, Proof, State},
+};
+
+/// The next thing to do in a session of one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Give the agent its first prompt.
+    FirstTurn,
+    /// Give the agent what the failed proof printed.
+    ProofTurn,
+    /// A tool was started and never returned: say so to the model; never run it again unasked.
+    SettleTool(String),
+    RunTool(String),
+    CallModel,
+    EndTurn(Outcome),
+    /// A proof was started and never returned. It may be run again: it only judges.
+    SettleProof,
+    Prove,
+    Finish,
+}
+
+/// Decides by what is in the journal, and by nothing else.
+#[must_use]
+pub fn next(state: &State) -> Next {
+    let turn = &state.turn;
+    if !turn.open {
+        return between_turns(state);
+    }
+    let open = |progress| turn.tools.iter().find(|call| call.progress == progress);
+    if let Some(call) = open(Progress::Started) {
+        return Next::SettleTool(call.id.clone());
+    }
+    if let Some(call) = open(Progress::Called) {
+        return Next::RunTool(call.id.clone());
+    }
+    match turn.reply {
+        _ if turn.calling => Next::CallModel,
+        None => Next::CallModel,
+        Some(_) if !turn.tools.is_empty() => Next::CallModel,
+        Some(ModelStop::MaxTokens) => Next::EndTurn(Outcome::Truncated),
+        Some(ModelStop::Refusal) => Next::EndTurn(Outcome::Refused),
+        Some(_) => Next::EndTurn(Outcome::Finished),
+    }
+}
+
+fn between_turns(state: &State) -> Next {
+    if state.turn.number == 0 {
+        return Next::FirstTurn;
+    }
+    let has_proof = state.identity.as_ref().is_some_and(|identity| identity.proof.is_some());
+    match state.proof {
+        _ if !has_proof => Next::Finish,
+        Proof::Started => Next::SettleProof,
+        Proof::Passed => Next::Finish,
+        Proof::Failed => Next::ProofTurn,
+        Proof::Open | Proof::Unknown => Next::Prove,
+    }
+}
+
+/// What a crash left behind, in the three classes that a person wants to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Certainty {
+    /// Tools of the last reply that certainly ran.
+    pub done: Vec<String>,
+    /// Tools of the last reply that certainly did not run.
+    pub not_done: Vec<String>,
+    /// Started, and never heard of again.
+    pub unknown: Vec<String>,
+    /// A model call was under way; its answer is lost and it is asked again.
+    pub call_lost: bool,
+}
+
+/// Sorts what was going on when the journal ended.
+#[must_use]
+pub fn certainty(state: &State) -> Certainty {
+    let turn = &state.turn;
+    let mut found = Certainty { call_lost: turn.open && turn.calling, ..Certainty::default() };
+    if turn.open {
+        for call in &turn.tools {
+            let class = match call.progress {
+                Progress::Returned => &mut found.done,
+                Progress::Called => &mut found.not_done,
+                Progress::Started | Progress::Unknown => &mut found.unknown,
+            };
+            class.push(format!("{} {}", call.name, call.id));
+        }
+    } else if state.proof == Proof::Started {
+        found.unknown.push("proof".to_owned());
+    }
+    found
+}
+
+/// Whether `segue resume` has something to go on with, without a new prompt.
+#[must_use]
+pub fn is_resumable(state: &State) -> bool {
+    !(state.phase == Phase::Stopped
+        && state.stop.as_ref().is_some_and(|stop| stop.reason == Reason::Done))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{
+        Body, Cause, Event, ModelCalled, ModelReplied, ProofReturned, ProofStarted, TextWritten,
+        ToolCalled, ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted,
+    };
+    use crate::{Payload, usage::Usage};
+    use jiff::Timestamp;
+
+    struct Journal(State);
+
+    impl Journal {
+        fn new() -> Self {
+            Self(State::default())
+        }
+
+        fn with(mut self, id: &str, body: impl Into<Body>) -> Self {
+            let event = Event {
+                seq: self.0.seq + 1,
+                at: Timestamp::UNIX_EPOCH,
+                turn: None,
+                agent: None,
+                id: Some(id.to_owned()),
+                body: body.into(),
+            };
+            self.0.apply(&event);
+            self
+        }
+
+        fn prompt(self) -> Self {
+            self.with("", TurnStarted { prompt: Payload::inline("go"), cause: Cause::Person })
+        }
+
+        fn call(self) -> Self {
+            self.with("", ModelCalled { model: "m".into(), attempt: 1, messages: 1 })
+        }
+
+        fn tool(self, id: &str) -> Self {
+            self.with(id, ToolCalled { name: "shell".into(), input: Payload::inline("{}") })
+        }
+
+        fn seal(self, stop: ModelStop) -> Self {
+            let usage = Usage { input: 1, ..Usage::default() };
+            self.with(
+                "",
+                ModelReplied { model: "m".into(), stop, usage, cost_micros: None, reply_id: None },
+            )
+        }
+
+        fn start(self, id: &str) -> Self {
+            self.with(id, ToolStarted {})
+        }
+
+        fn returned(self, id: &str) -> Self {
+            let output = Payload::inline("ok");
+            self.with(id, ToolReturned { status: ToolStatus::Done, output, exit: None, touched: vec![] })
+        }
+
+        fn next(&self) -> Next {
+            next(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_turn_goes_from_prompt_to_end() {
+        let journal = Journal::new();
+        assert_eq!(journal.next(), Next::FirstTurn);
+        let journal = journal.prompt();
+        assert_eq!(journal.next(), Next::CallModel);
+        let journal = journal.call().tool("a").tool("b").seal(ModelStop::ToolUse);
+        assert_eq!(journal.next(), Next::RunTool("a".into()));
+        let journal = journal.start("a").returned("a");
+        assert_eq!(journal.next(), Next::RunTool("b".into()));
+        let journal = journal.start("b").returned("b");
+        assert_eq!(journal.next(), Next::CallModel);
+        let journal = journal
+            .call()
+            .with("", TextWritten { text: Payload::inline("done") })
+            .seal(ModelStop::EndTurn);
+        assert_eq!(journal.next(), Next::EndTurn(Outcome::Finished));
+        assert_eq!(journal.0.usage.total(), 2);
+        let journal = journal.with("", TurnEnded { outcome: Outcome::Finished });
+        assert_eq!(journal.next(), Next::Finish);
+    }
+
+    #[test]
+    fn a_crash_is_told_apart_by_how_far_it_got() {
+        // A reply without its seal never arrived: its tools are not run.
+        let torn = Journal::new().prompt().call().tool("a");
+        assert_eq!(torn.next(), Next::CallModel);
+        assert!(certainty(&torn.0).call_lost);
+        assert_eq!(certainty(&torn.0).not_done.len(), 0);
+
+        let sealed = torn.seal(ModelStop::ToolUse);
+        assert_eq!(certainty(&sealed.0).not_done, ["shell a"]);
+        let started = sealed.start("a");
+        assert_eq!(started.next(), Next::SettleTool("a".into()));
+        assert_eq!(certainty(&started.0).unknown, ["shell a"]);
+        let returned = started.returned("a");
+        assert_eq!(certainty(&returned.0).done, ["shell a"]);
+        assert_eq!(returned.next(), Next::CallModel);
+    }
+
+    #[test]
+    fn a_second_reply_does_not_bring_back_the_tools_of_the_first() {
+        let journal = Journal::new()
+            .prompt()
+            .call()
+            .tool("a")
+            .seal(ModelStop::ToolUse)
+            .start("a")
+            .returned("a")
+            .call();
+        assert_eq!(journal.next(), Next::CallModel);
+        let journal = journal.seal(ModelStop::EndTurn);
+        assert_eq!(journal.next(), Next::EndTurn(Outcome::Finished));
+    }
+
+    #[test]
+    fn the_proof_decides_where_there_is_one() {
+        let mut journal = Journal::new().prompt().call().seal(ModelStop::EndTurn);
+        let identity = serde_json::from_value(serde_json::json!({
+            "v": 1, "id": crate::SessionId::from_parts(1, 1), "created_at": "2026-01-01T00:00:00Z",
+            "repo": {"id": "r", "identity": "r"}, "workspace": "w", "loop": "solo",
+            "agent": "native", "prompt": {"text": "go"}, "proof": "make test", "segue": "0"
+        }));
+        journal.0.identity = Some(identity.unwrap());
+        let journal = journal.with("", TurnEnded { outcome: Outcome::Finished });
+        assert_eq!(journal.next(), Next::Prove);
+        let journal = journal.with("", ProofStarted { command: "make test".into() });
+        assert_eq!(journal.next(), Next::SettleProof);
+        let proved = |status, exit| ProofReturned { status, exit, output: Payload::default() };
+        let journal = journal.with("", proved(ToolStatus::MayHaveRun, None));
+        assert_eq!(journal.next(), Next::Prove);
+        let journal = journal.with("", proved(ToolStatus::Done, Some(1)));
+        assert_eq!(journal.next(), Next::ProofTurn);
+        let journal = journal.prompt().call().seal(ModelStop::EndTurn);
+        let journal = journal.with("", TurnEnded { outcome: Outcome::Finished });
+        assert_eq!(journal.next(), Next::Prove);
+        let journal = journal.with("", proved(ToolStatus::Done, Some(0)));
+        assert_eq!(journal.next(), Next::Finish);
+    }
+}

@@ -1,0 +1,472 @@
+//! What can happen in a session: one event is one line of the journal.
+//!
+//! ```text
+//! {"v":1,"seq":41,"at":"…Z","synced":40,"turn":7,"agent":"native","kind":"tool.called","id":"…","data":{…},"prev":"16 hex","crc":"8 hex"}
+//! ```
+//!
+//! A kind is dotted and in the past tense. A kind or a field that this version does not know is
+//! kept and skipped, never an error, so that an older Segue can read what a newer one wrote.
+//!
+//! What an agent does to the world stands between two events: `model.called` … `model.replied`,
+//! `tool.started` … `tool.returned`, `proof.started` … `proof.returned`. A reply consists of the
+//! steps (`text.written`, `thinking.written`, `tool.called`) before its `model.replied`, which
+//! seals it: steps without a seal are a reply that never arrived whole.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+use crate::{
+    caps::{Cap, Caps},
+    identity::Identity,
+    payload::Payload,
+    usage::{Micros, Usage},
+};
+
+/// The version of the journal line that this Segue writes. A newer one is read, never written to.
+pub const VERSION: u32 = 1;
+
+/// One thing that happened.
+#[derive(Clone, Debug)]
+pub struct Event {
+    pub seq: u64,
+    pub at: Timestamp,
+    /// The turn that it belongs to, if any.
+    pub turn: Option<u32>,
+    pub agent: Option<String>,
+    /// What the event is about, where several can be under way: a tool call's id.
+    pub id: Option<String>,
+    pub body: Body,
+}
+
+/// An event that is not in the journal yet: its number and its time are the journal's to give.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub turn: Option<u32>,
+    pub agent: Option<String>,
+    pub id: Option<String>,
+    pub body: Body,
+}
+
+impl From<Body> for Draft {
+    fn from(body: Body) -> Self {
+        Self { turn: None, agent: None, id: None, body }
+    }
+}
+
+impl Draft {
+    #[must_use]
+    pub fn about(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    #[must_use]
+    pub fn in_turn(mut self, turn: u32, agent: impl Into<String>) -> Self {
+        self.turn = Some(turn);
+        self.agent = Some(agent.into());
+        self
+    }
+}
+
+/// Ties each kind to the type of its `data`: the one list of what Segue can record.
+macro_rules! bodies {
+    ($($(#[$doc:meta])* $kind:literal => $name:ident,)*) => {
+        /// What happened, by kind.
+        #[derive(Clone, Debug)]
+        pub enum Body {
+            $($(#[$doc])* $name($name),)*
+            /// A kind, or a shape of a known kind, that this version does not know.
+            Unknown { kind: String, data: Box<RawValue> },
+        }
+
+        impl Body {
+            /// All kinds that this version writes.
+            pub const KINDS: &[&str] = &[$($kind),*];
+
+            #[must_use]
+            pub fn kind(&self) -> &str {
+                match self {
+                    $(Self::$name(_) => $kind,)*
+                    Self::Unknown { kind, .. } => kind,
+                }
+            }
+
+            /// Reads the data of a line. Never fails: what can't be read is kept as `Unknown`.
+            #[must_use]
+            pub fn read(kind: &str, data: &RawValue) -> Self {
+                match kind {
+                    $($kind => parsed(kind, data, Self::$name),)*
+                    _ => Self::Unknown { kind: kind.to_owned(), data: data.to_owned() },
+                }
+            }
+
+            /// The `data` of a line.
+            pub fn data(&self) -> serde_json::Result<Box<RawValue>> {
+                match self {
+                    $(Self::$name(body) => serde_json::value::to_raw_value(body),)*
+                    Self::Unknown { data, .. } => Ok(data.clone()),
+                }
+            }
+
+            /// The schema of each kind's data.
+            #[must_use]
+            pub fn schemas(generator: &mut schemars::SchemaGenerator) -> Vec<(&'static str, schemars::Schema)> {
+                vec![$(($kind, generator.subschema_for::<$name>())),*]
+            }
+        }
+
+        $(impl From<$name> for Body {
+            fn from(body: $name) -> Self {
+                Self::$name(body)
+            }
+        }
+
+        impl From<$name> for Draft {
+            fn from(body: $name) -> Self {
+                Body::from(body).into()
+            }
+        })*
+    };
+}
+
+fn parsed<T: DeserializeOwned>(kind: &str, data: &RawValue, wrap: fn(T) -> Body) -> Body {
+    serde_json::from_str(data.get())
+        .map_or_else(|_| Body::Unknown { kind: kind.to_owned(), data: data.to_owned() }, wrap)
+}
+
+bodies! {
+    /// Always the first event.
+    "session.created" => SessionCreated,
+    "session.named" => SessionNamed,
+    "session.started" => SessionStarted,
+    /// The plan that was printed, and what had been left open.
+    "session.resumed" => SessionResumed,
+    "session.stopped" => SessionStopped,
+    /// A torn tail was cut off, or a damaged journal was cut back to what is certain.
+    "journal.repaired" => JournalRepaired,
+    "turn.started" => TurnStarted,
+    "turn.ended" => TurnEnded,
+    "model.called" => ModelCalled,
+    "model.failed" => ModelFailed,
+    "text.written" => TextWritten,
+    "thinking.written" => ThinkingWritten,
+    "tool.called" => ToolCalled,
+    /// Seals the steps before it: the reply is whole.
+    "model.replied" => ModelReplied,
+    "tool.started" => ToolStarted,
+    "tool.returned" => ToolReturned,
+    "proof.started" => ProofStarted,
+    "proof.returned" => ProofReturned,
+    "limit.hit" => LimitHit,
+    /// Something a person should know, which stopped nothing.
+    "warning.raised" => WarningRaised,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionCreated {
+    pub identity: Identity,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionNamed {
+    pub name: String,
+}
+
+/// The process that writes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Process {
+    pub pid: u32,
+    pub host: String,
+    /// The version of Segue.
+    pub segue: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionStarted {
+    pub by: Process,
+    pub caps: Caps,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionResumed {
+    pub by: Process,
+    pub caps: Caps,
+    /// The plan, line by line, as it was printed.
+    pub plan: Vec<String>,
+    /// There was no stop in the journal: the process before this one died.
+    pub crashed: bool,
+    /// The model that goes on, where it is another one than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Processes of the run before that were still alive, and were ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub leftovers_ended: Vec<u32>,
+}
+
+/// Why a session stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The loop's own rule says that the work is done.
+    Done,
+    Limit,
+    Interrupted,
+    AgentCrashed,
+    Cap,
+    /// The same step again and again.
+    Looping,
+    /// The agent is missing, not signed in, or refused the work.
+    Failed,
+    /// The journal could not be written.
+    Disk,
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SessionStopped {
+    pub reason: Reason,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<Cap>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<u8>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub resets_at: Option<Timestamp>,
+    /// For people: what happened.
+    pub message: String,
+    /// For people: what would help.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JournalRepaired {
+    /// How many bytes were taken off the end.
+    pub bytes: u64,
+    /// The file in the session directory that keeps them.
+    pub kept_in: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TurnStarted {
+    pub prompt: Payload,
+    pub cause: Cause,
+}
+
+/// Who asked for a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Cause {
+    Person,
+    /// The proof failed: its output is the prompt.
+    Proof,
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TurnEnded {
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The agent said that it is done.
+    Finished,
+    /// The reply was cut at the model's own output limit.
+    Truncated,
+    /// The model would not do it.
+    Refused,
+    /// A new prompt took the place of the rest.
+    Superseded,
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelCalled {
+    pub model: String,
+    /// 1, or more when the call before it failed.
+    pub attempt: u32,
+    /// How many messages the request has.
+    pub messages: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelFailed {
+    pub error: Failure,
+    pub message: String,
+    /// Set when the call is tried again after that long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_in_ms: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    Limit,
+    Overloaded,
+    Server,
+    Network,
+    StreamCut,
+    ContextExhausted,
+    NotSignedIn,
+    BadRequest,
+    Cancelled,
+    Script,
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TextWritten {
+    pub text: Payload,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ThinkingWritten {
+    pub text: Payload,
+    /// What the vendor wants back with the next request, unread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<Payload>,
+}
+
+/// The event's `id` is the call's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolCalled {
+    pub name: String,
+    /// JSON, as the model wrote it.
+    pub input: Payload,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ModelReplied {
+    pub model: String,
+    pub stop: ModelStop,
+    pub usage: Usage,
+    /// Absent where the price is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<Micros>,
+    /// What the vendor calls this reply.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_id: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelStop {
+    EndTurn,
+    ToolUse,
+    MaxTokens,
+    Refusal,
+    #[serde(other)]
+    Unknown,
+}
+
+/// The event's `id` is the call's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolStarted {}
+
+/// The event's `id` is the call's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolReturned {
+    pub status: ToolStatus,
+    pub output: Payload,
+    /// A shell command's exit status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
+    /// Files that were written, relative to the workspace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub touched: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolStatus {
+    Done,
+    Failed,
+    /// Ended by Segue while it ran: a signal, or a cap.
+    Interrupted,
+    /// Started before a crash and never heard of again: it may have run.
+    MayHaveRun,
+    /// Certainly not run.
+    NotRun,
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProofStarted {
+    pub command: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProofReturned {
+    pub status: ToolStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
+    pub output: Payload,
+}
+
+impl ProofReturned {
+    #[must_use]
+    pub fn passed(&self) -> bool {
+        self.status == ToolStatus::Done && self.exit == Some(0)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LimitHit {
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub resets_at: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WarningRaised {
+    pub message: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    #[test]
+    fn a_kind_from_the_future_is_kept_as_it_is() {
+        let body = Body::read("moon.landed", &raw(r#"{"on": "foot"}"#));
+        assert_eq!(body.kind(), "moon.landed");
+        assert_eq!(body.data().unwrap().get(), r#"{"on": "foot"}"#);
+    }
+
+    #[test]
+    fn a_known_kind_of_another_shape_is_kept_too() {
+        let body = Body::read("turn.ended", &raw("[1]"));
+        assert!(matches!(body, Body::Unknown { .. }));
+        assert_eq!(body.data().unwrap().get(), "[1]");
+    }
+
+    #[test]
+    fn a_new_word_in_an_old_enum_is_unknown_and_a_new_field_is_skipped() {
+        let body = Body::read("turn.ended", &raw(r#"{"outcome":"evaporated","extra":1}"#));
+        let Body::TurnEnded(ended) = body else { panic!("{body:?}") };
+        assert_eq!(ended.outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn every_kind_is_two_words_and_stands_once() {
+        let mut kinds = Body::KINDS.to_vec();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert_eq!(kinds.len(), Body::KINDS.len());
+        assert!(kinds.iter().all(|kind| kind.split('.').count() == 2), "{kinds:?}");
+    }
+}

@@ -1,0 +1,88 @@
+//! Who a session is: written once, when it is created, and never changed.
+//!
+//! The same record stands in `session.json` (for people and for a quick look) and in the journal's
+//! first event (the truth, from which a damaged `session.json` is written again).
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{caps::Caps, id::SessionId, payload::Payload};
+
+/// The version of `session.json` that this Segue writes.
+pub const VERSION: u32 = 1;
+
+/// What `session.json` holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Identity {
+    pub v: u32,
+    pub id: SessionId,
+    #[schemars(with = "String")]
+    pub created_at: Timestamp,
+    pub repo: RepoRef,
+    /// Where the agent works, on the machine where the session was created.
+    #[schemars(with = "String")]
+    pub workspace: PathBuf,
+    /// Who speaks next and when to stop.
+    #[serde(rename = "loop")]
+    pub loop_kind: LoopKind,
+    pub agent: String,
+    /// Which model a native agent speaks to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub prompt: Payload,
+    /// A command whose success is the loop's rule for "done".
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof: Option<String>,
+    #[serde(default)]
+    pub caps: Caps,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Lineage>,
+    /// The version of Segue that created the session.
+    pub segue: String,
+}
+
+/// Which repository a session belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RepoRef {
+    /// The directory under `sessions/`.
+    pub id: String,
+    /// The remote's address, or the path of the root where there is no remote.
+    pub identity: String,
+    /// The commit that the workspace stood on at the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LoopKind {
+    Solo,
+    #[serde(other)]
+    Unknown,
+}
+
+/// Where a session comes from, when it does not begin on its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Lineage {
+    pub from: SessionId,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    pub how: How,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    Continued,
+    HandedOff,
+    Rewound,
+    Forked,
+    Replayed,
+    #[serde(other)]
+    Unknown,
+}

@@ -1,0 +1,244 @@
+//! The fold: what the events of a journal add up to.
+//!
+//! The state has a fixed size whatever the length of the session: it holds what the loop needs to
+//! go on and what a list shows, never the conversation. So a session of a million events is opened
+//! from its snapshot and a short tail, and needs no more memory than one of ten.
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    caps::Caps,
+    event::{
+        Body, Event, Failure, ModelReplied, ModelStop, ProofReturned, SessionStopped, ToolStatus,
+    },
+    identity::Identity,
+    usage::{Micros, Usage},
+};
+
+/// How much of a text a list shows.
+const LAST_TEXT_CHARS: usize = 160;
+
+/// Everything that is known of a session at one point of its journal.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct State {
+    /// The last event that is folded in.
+    pub seq: u64,
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub updated_at: Option<Timestamp>,
+    pub identity: Option<Identity>,
+    pub name: Option<String>,
+    pub phase: Phase,
+    /// The last stop, until the session is resumed.
+    pub stop: Option<SessionStopped>,
+    /// When the process that works now (or worked last) began: the wall clock cap counts from here.
+    #[schemars(with = "Option<String>")]
+    pub running_since: Option<Timestamp>,
+    /// How often the session was started or resumed.
+    pub runs: u32,
+    pub caps: Caps,
+    /// The model in use, where a resume changed it.
+    pub model: Option<String>,
+    pub turn: Turn,
+    pub usage: Usage,
+    pub cost: Micros,
+    /// Model calls whose price is not known: the cost is then a lower bound.
+    pub unpriced_calls: u64,
+    pub tool_calls: u64,
+    pub proof: Proof,
+    pub last_text: Option<String>,
+    pub last_failure: Option<LastFailure>,
+    /// Times that a torn tail was cut off or damage was repaired.
+    pub repairs: u32,
+    /// Events of kinds that this version does not know.
+    pub unknown_events: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Never started.
+    #[default]
+    Created,
+    /// Started or resumed, and not stopped. Whether the process still lives, only its lock tells.
+    Running,
+    Stopped,
+    #[serde(other)]
+    Unknown,
+}
+
+/// The turn under way, or the last one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Turn {
+    /// 0 before the first.
+    pub number: u32,
+    pub open: bool,
+    /// Model calls so far that were answered.
+    pub calls: u32,
+    /// A call that is under way (or was, when the process died).
+    pub calling: bool,
+    /// Attempts at the call under way that failed.
+    pub failed_attempts: u32,
+    /// Steps of a reply that is not sealed yet.
+    pub unsealed: Vec<ToolCall>,
+    /// The tool calls of the last whole reply, in order.
+    pub tools: Vec<ToolCall>,
+    /// How the last whole reply ended.
+    pub reply: Option<ModelStop>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ToolCall {
+    pub id: String,
+    pub name: String,
+    pub progress: Progress,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Progress {
+    /// Asked for, and certainly not run.
+    Called,
+    /// Intended: it runs, or it ran, or it was about to.
+    Started,
+    Returned,
+    #[serde(other)]
+    Unknown,
+}
+
+/// Where the proof of the last turn stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Proof {
+    /// Not run since the last turn.
+    #[default]
+    Open,
+    Started,
+    Passed,
+    Failed,
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LastFailure {
+    pub error: Failure,
+    pub message: String,
+}
+
+impl State {
+    /// Folds one more event in. The order of the journal is the order of the calls.
+    pub fn apply(&mut self, event: &Event) {
+        self.seq = event.seq;
+        self.updated_at = Some(event.at);
+        match &event.body {
+            Body::SessionCreated(created) => {
+                self.caps = created.identity.caps;
+                self.identity = Some(created.identity.clone());
+            }
+            Body::SessionNamed(named) => self.name = Some(named.name.clone()),
+            Body::SessionStarted(started) => self.run_began(event.at, started.caps),
+            Body::SessionResumed(resumed) => {
+                self.run_began(event.at, resumed.caps);
+                self.model = resumed.model.clone().or(self.model.take());
+            }
+            Body::SessionStopped(stopped) => {
+                self.phase = Phase::Stopped;
+                self.stop = Some(stopped.clone());
+            }
+            Body::JournalRepaired(_) => self.repairs += 1,
+            Body::ProofStarted(_) => self.proof = Proof::Started,
+            Body::ProofReturned(returned) => self.proof = Proof::of(returned),
+            Body::LimitHit(_) | Body::WarningRaised(_) => {}
+            Body::Unknown { .. } => self.unknown_events += 1,
+            _ => self.apply_to_turn(event),
+        }
+    }
+
+    fn run_began(&mut self, at: Timestamp, caps: Caps) {
+        self.phase = Phase::Running;
+        self.stop = None;
+        self.running_since = Some(at);
+        self.runs += 1;
+        self.caps = caps;
+        self.turn.failed_attempts = 0;
+    }
+
+    fn apply_to_turn(&mut self, event: &Event) {
+        let turn = &mut self.turn;
+        match &event.body {
+            Body::TurnStarted(_) => {
+                *turn =
+                    Turn { number: event.turn.unwrap_or(turn.number + 1), open: true, ..Turn::default() };
+                self.proof = Proof::Open;
+            }
+            Body::TurnEnded(_) => turn.open = false,
+            Body::ModelCalled(_) => {
+                turn.calling = true;
+                turn.unsealed.clear();
+            }
+            Body::ModelFailed(failed) => {
+                turn.calling = false;
+                turn.failed_attempts += 1;
+                self.last_failure =
+                    Some(LastFailure { error: failed.error, message: failed.message.clone() });
+            }
+            Body::TextWritten(written) => {
+                self.last_text = Some(written.text.head().chars().take(LAST_TEXT_CHARS).collect());
+            }
+            Body::ToolCalled(called) => turn.unsealed.push(ToolCall {
+                id: event.id.clone().unwrap_or_default(),
+                name: called.name.clone(),
+                progress: Progress::Called,
+            }),
+            Body::ModelReplied(replied) => self.replied(replied),
+            Body::ToolStarted(_) => turn.advance(event, Progress::Started),
+            Body::ToolReturned(_) => turn.advance(event, Progress::Returned),
+            _ => {}
+        }
+    }
+
+    fn replied(&mut self, replied: &ModelReplied) {
+        let turn = &mut self.turn;
+        turn.calling = false;
+        turn.failed_attempts = 0;
+        turn.calls += 1;
+        turn.reply = Some(replied.stop);
+        turn.tools = std::mem::take(&mut turn.unsealed);
+        self.tool_calls += turn.tools.len() as u64;
+        self.usage += replied.usage;
+        match replied.cost_micros {
+            Some(cost) => self.cost += cost,
+            None => self.unpriced_calls += 1,
+        }
+        self.last_failure = None;
+    }
+
+    /// The model to call, after every resume that named another one.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref().or(self.identity.as_ref()?.model.as_deref())
+    }
+}
+
+impl Turn {
+    fn advance(&mut self, event: &Event, progress: Progress) {
+        let id = event.id.as_deref().unwrap_or_default();
+        if let Some(call) = self.tools.iter_mut().find(|call| call.id == id) {
+            call.progress = progress;
+        }
+    }
+}
+
+impl Proof {
+    fn of(returned: &ProofReturned) -> Self {
+        match returned.status {
+            _ if returned.passed() => Self::Passed,
+            // Nobody knows its verdict, so it is still to be had.
+            ToolStatus::Interrupted | ToolStatus::MayHaveRun | ToolStatus::NotRun => Self::Open,
+            _ => Self::Failed,
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What a list shows of a session: the state, and whether a process has it now.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    caps::Cap,
+    event::Reason,
+    state::{Phase, State},
+};
+
+/// Where a session stands, in one word for people and scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Created,
+    Running,
+    /// Running by its journal, but no process has it: the one that did has died.
+    Crashed,
+    Completed,
+    Failed,
+    Limit,
+    Interrupted,
+    AgentCrashed,
+    Capped(Cap),
+    Looping,
+    Disk,
+    Unknown,
+}
+
+impl Status {
+    /// `alive`: whether a process holds the session's lock.
+    #[must_use]
+    pub fn of(state: &State, alive: bool) -> Self {
+        match (state.phase, &state.stop) {
+            (_, _) if alive => Self::Running,
+            (Phase::Created, _) => Self::Created,
+            (Phase::Running, _) => Self::Crashed,
+            (Phase::Stopped, Some(stop)) => match stop.reason {
+                Reason::Done => Self::Completed,
+                Reason::Limit => Self::Limit,
+                Reason::Interrupted => Self::Interrupted,
+                Reason::AgentCrashed => Self::AgentCrashed,
+                Reason::Cap => Self::Capped(stop.cap.unwrap_or(Cap::Unknown)),
+                Reason::Looping => Self::Looping,
+                Reason::Failed => Self::Failed,
+                Reason::Disk => Self::Disk,
+                Reason::Unknown => Self::Unknown,
+            },
+            _ => Self::Unknown,
+        }
+    }
+
+    /// Whether a resume without a prompt has something to do.
+    #[must_use]
+    pub fn is_resumable(self) -> bool {
+        !matches!(self, Self::Completed | Self::Running)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Created => "created",
+            Self::Running => "running",
+            Self::Crashed => "crashed",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Limit => "limit",
+            Self::Interrupted => "interrupted",
+            Self::AgentCrashed => "agent crashed",
+            Self::Capped(Cap::Turns) => "cap:turns",
+            Self::Capped(Cap::Steps) => "cap:steps",
+            Self::Capped(Cap::WallClock) => "cap:wall_clock",
+            Self::Capped(Cap::Tokens) => "cap:tokens",
+            Self::Capped(Cap::Cost) => "cap:cost",
+            Self::Capped(Cap::Unknown) => "cap",
+            Self::Looping => "looping",
+            Self::Disk => "disk",
+            Self::Unknown => "unknown",
+        })
+    }
+}

@@ -1,0 +1,280 @@
+//! All sessions of a person, and their numbers.
+//!
+//! ```text
+//! ~/.segue/
+//! ├── numbers/7                    which session 7 is: "<repo-id>/<ulid>"
+//! └── sessions/<repo-id>/<ulid>/   see `session`
+//! ```
+//!
+//! A session appears whole: its directory is filled under another name and renamed. A number is a
+//! claim: creating the file fails where it is taken, so no number is given twice, also not after
+//! its session was removed. A session without one (it was copied here, or its creator was killed
+//! between the two) gets one from whoever looks next.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use segue_core::{
+    Identity, SessionId,
+    caps::Caps,
+    event::{Draft, SessionCreated, SessionNamed},
+    identity::{self, Lineage, LoopKind, RepoRef},
+};
+
+use crate::{
+    Clock, blob,
+    disk::{Disk, parent},
+    error::{At, Error, Result},
+    line::{self, Link, Place},
+    lock::{Holder, Lock},
+    session::{IDENTITY, JOURNAL, LockedSession, Session},
+    writer::Durability,
+};
+
+/// The directory that everything is under.
+#[derive(Clone, Debug)]
+pub struct Home {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+}
+
+/// What a session is created from.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    pub repo: RepoRef,
+    pub workspace: PathBuf,
+    pub loop_kind: LoopKind,
+    pub agent: String,
+    pub model: Option<String>,
+    pub prompt: String,
+    pub proof: Option<String>,
+    pub caps: Caps,
+    pub lineage: Option<Lineage>,
+    pub name: Option<String>,
+    pub segue: String,
+}
+
+/// Where a session is within a home.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Located {
+    pub repo: String,
+    pub id: SessionId,
+}
+
+impl Located {
+    fn to_line(&self) -> String {
+        format!("{}/{}\n", self.repo, self.id)
+    }
+
+    fn from_line(text: &str) -> Option<Self> {
+        let (repo, id) = text.trim_end().rsplit_once('/')?;
+        let plain = !repo.is_empty() && !repo.starts_with('.') && !repo.contains(['/', '\0']);
+        Some(Self { repo: plain.then(|| repo.to_owned())?, id: id.parse().ok()? })
+    }
+}
+
+impl Home {
+    #[must_use]
+    pub fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
+        Self { disk, dir }
+    }
+
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    #[must_use]
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    #[must_use]
+    pub fn session_dir(&self, at: &Located) -> PathBuf {
+        self.dir.join("sessions").join(&at.repo).join(at.id.to_string())
+    }
+
+    pub fn open(&self, at: &Located) -> Result<Session> {
+        Session::open(Arc::clone(&self.disk), &self.session_dir(at))
+    }
+
+    /// Creates a session, and gives it its number. When this returns, both are on the disk.
+    pub fn create(
+        &self,
+        new: NewSession,
+        me: &Holder,
+        clock: &Clock,
+    ) -> Result<(LockedSession, u64)> {
+        self.prepare()?;
+        let name = new.name.clone();
+        let at = self.write_new(new, clock)?;
+        let (mut session, _) = self.open(&at)?.lock(me, Arc::clone(clock))?;
+        if let Some(name) = name {
+            session.append(SessionNamed { name }, Durability::Soon)?;
+        }
+        let number = self.give_number(&at)?;
+        Ok((session, number))
+    }
+
+    /// Makes the home itself. Git is told to leave it alone, wherever it is.
+    fn prepare(&self) -> Result<()> {
+        let ignore = self.dir.join(".gitignore");
+        if !self.disk.exists(&ignore) {
+            self.create_dir(&self.dir)?;
+            match self.disk.claim(&ignore, b"*\n") {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                done => done.at(&ignore)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Creates a directory with all above it, each name synced.
+    fn create_dir(&self, path: &Path) -> Result<()> {
+        if self.disk.exists(path) {
+            return Ok(());
+        }
+        let above = parent(path);
+        self.create_dir(above)?;
+        self.disk.create_dir_all(path).at(path)?;
+        self.disk.sync_dir(above).at(above)
+    }
+
+    fn write_new(&self, new: NewSession, clock: &Clock) -> Result<Located> {
+        let now = clock();
+        let random = random().at(&self.dir)?;
+        let millis = u64::try_from(now.as_millisecond()).unwrap_or_default();
+        let at = Located { repo: new.repo.id.clone(), id: SessionId::from_parts(millis, random) };
+        let dir = self.session_dir(&at);
+        let repo_dir = parent(&dir).to_owned();
+        let unfinished = repo_dir.join(format!(".{}.new", at.id));
+        self.create_dir(&unfinished)?;
+
+        let disk = &*self.disk;
+        let identity = Identity {
+            v: identity::VERSION,
+            id: at.id,
+            created_at: now,
+            repo: new.repo,
+            workspace: new.workspace,
+            loop_kind: new.loop_kind,
+            agent: new.agent,
+            model: new.model,
+            prompt: blob::payload(disk, &unfinished, &new.prompt)?,
+            proof: new.proof,
+            caps: new.caps,
+            lineage: new.lineage,
+            segue: new.segue,
+        };
+        let path = unfinished.join(IDENTITY);
+        let json = serde_json::to_vec_pretty(&identity).map_err(|e| Error::json(&path, &e))?;
+        disk.replace(&path, &json).at(&path)?;
+
+        let mut journal = Vec::new();
+        let place = Place { seq: 1, prev: Link::first(at.id), synced: 0 };
+        let path = unfinished.join(JOURNAL);
+        line::encode(&Draft::from(SessionCreated { identity }), place, now, &mut journal)
+            .map_err(|error| Error::json(&path, &error))?;
+        disk.replace(&path, &journal).at(&path)?;
+
+        disk.rename(&unfinished, &dir).at(&dir)?;
+        disk.sync_dir(&repo_dir).at(&repo_dir)?;
+        Ok(at)
+    }
+
+    fn numbers_dir(&self) -> PathBuf {
+        self.dir.join("numbers")
+    }
+
+    /// Claims the next free number for a session.
+    pub fn give_number(&self, at: &Located) -> Result<u64> {
+        let dir = self.numbers_dir();
+        self.create_dir(&dir)?;
+        let taken = self.disk.list(&dir).at(&dir)?;
+        let mut number = taken.iter().filter_map(|name| name.parse().ok()).max().unwrap_or(0u64);
+        loop {
+            number += 1;
+            let path = dir.join(number.to_string());
+            match self.disk.claim(&path, at.to_line().as_bytes()) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                claimed => return claimed.at(&path).map(|()| number),
+            }
+        }
+    }
+
+    /// Which session a number means, whether or not that session is still there.
+    pub fn numbered(&self, number: u64) -> Result<Option<Located>> {
+        let path = self.numbers_dir().join(number.to_string());
+        match self.disk.read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => Ok(Located::from_line(&String::from_utf8_lossy(&read.at(&path)?))),
+        }
+    }
+
+    /// All numbers that were ever given, with their sessions, lowest first.
+    pub fn numbers(&self) -> Result<Vec<(u64, Located)>> {
+        let mut numbers = Vec::new();
+        for name in self.names_in(&self.numbers_dir())? {
+            if let Ok(number) = name.parse()
+                && let Some(at) = self.numbered(number)?
+            {
+                numbers.push((number, at));
+            }
+        }
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Every session that is here, in no order.
+    pub fn sessions(&self) -> Result<Vec<Located>> {
+        let root = self.dir.join("sessions");
+        let mut found = Vec::new();
+        for repo in self.names_in(&root)? {
+            for name in self.names_in(&root.join(&repo))? {
+                if let Ok(id) = name.parse() {
+                    found.push(Located { repo: repo.clone(), id });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The names in a directory that need not exist.
+    fn names_in(&self, dir: &Path) -> Result<Vec<String>> {
+        match self.disk.list(dir) {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+                ) =>
+            {
+                Ok(Vec::new())
+            }
+            names => names.at(dir),
+        }
+    }
+
+    /// Removes a session for good. Its number stays taken.
+    pub fn remove(&self, at: &Located, me: &Holder) -> Result<()> {
+        let dir = self.session_dir(at);
+        let _lock = Lock::take(&*self.disk, &dir, me)?;
+        // Renamed first, so that a crash in the middle never leaves half a session.
+        let gone = parent(&dir).join(format!(".{}.removed", at.id));
+        self.disk.rename(&dir, &gone).at(&dir)?;
+        self.disk.sync_dir(parent(&dir)).at(parent(&dir))?;
+        std::fs::remove_dir_all(&gone).at(&gone)
+    }
+}
+
+fn random() -> io::Result<u128> {
+    let mut bytes = [0u8; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let flags = rustix::rand::GetRandomFlags::empty();
+        filled += rustix::rand::getrandom(&mut bytes[filled..], flags)?;
+    }
+    Ok(u128::from_le_bytes(bytes))
+}

@@ -1,0 +1,211 @@
+//! One event as one line of bytes, and back.
+//!
+//! ```text
+//! {"v":1,"seq":41,…,"prev":"16 hex","crc":"8 hex"}\n
+//! └──────────── covered by crc ───┘└ exact bytes ─┘
+//! ```
+//!
+//! `crc` stands last and covers every byte before `,"crc":`. The bytes from there to the newline
+//! are compared exactly, so that no flipped bit in them goes unseen. `prev` chains a line to the
+//! one before it (to the session's id in the first line), so that a lost, doubled, moved or foreign
+//! line is found even where its own checksum is right. `synced` says which event was known to be on
+//! the disk when this line was written: see [`crate::scan`] for what that decides.
+
+use std::{borrow::Cow, fmt, io::Write};
+
+use jiff::Timestamp;
+use segue_core::{
+    SessionId,
+    event::{Body, Draft, Event, VERSION},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// A longer line is not one of ours: long payloads are in blobs.
+pub const MAX_LINE: usize = 1 << 20;
+
+/// `,"crc":"xxxxxxxx"}` and the newline.
+const SUFFIX: usize = 19;
+
+/// What chains a line to the one before it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Link([u8; 16]);
+
+impl Link {
+    /// The link of a session's first line: a line of another session never fits.
+    #[must_use]
+    pub fn first(session: SessionId) -> Self {
+        Self::to(session.to_string().as_bytes())
+    }
+
+    /// The link to a line, given without its newline.
+    #[must_use]
+    pub fn to(line: &[u8]) -> Self {
+        let hash = blake3::hash(line).to_hex();
+        let mut link = [0; 16];
+        link.copy_from_slice(&hash.as_bytes()[..16]);
+        Self(link)
+    }
+
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(Self(text.as_bytes().try_into().ok()?))
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[derive(Serialize)]
+struct Written<'a> {
+    v: u32,
+    seq: u64,
+    at: Timestamp,
+    synced: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent: Option<&'a str>,
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    data: &'a RawValue,
+    prev: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Read<'a> {
+    v: u32,
+    seq: u64,
+    at: Timestamp,
+    synced: u64,
+    #[serde(default)]
+    turn: Option<u32>,
+    #[serde(default, borrow)]
+    agent: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    kind: Cow<'a, str>,
+    #[serde(default, borrow)]
+    id: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    data: &'a RawValue,
+    prev: &'a str,
+}
+
+/// Where the next line stands in the chain.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    pub seq: u64,
+    pub prev: Link,
+    /// The last event that is known to be on the disk.
+    pub synced: u64,
+}
+
+/// Appends the line of `draft` to `buffer`, newline included, and returns the link to it.
+pub fn encode(
+    draft: &Draft,
+    place: Place,
+    at: Timestamp,
+    buffer: &mut Vec<u8>,
+) -> serde_json::Result<Link> {
+    let start = buffer.len();
+    let data = draft.body.data()?;
+    let written = Written {
+        v: VERSION,
+        seq: place.seq,
+        at,
+        synced: place.synced,
+        turn: draft.turn,
+        agent: draft.agent.as_deref(),
+        kind: draft.body.kind(),
+        id: draft.id.as_deref(),
+        data: &data,
+        prev: place.prev.as_str(),
+    };
+    serde_json::to_writer(&mut *buffer, &written)?;
+    buffer.pop();
+    let crc = crc32c::crc32c(&buffer[start..]);
+    write!(buffer, ",\"crc\":\"{crc:08x}\"}}").map_err(serde_json::Error::io)?;
+    let link = Link::to(&buffer[start..]);
+    buffer.push(b'\n');
+    Ok(link)
+}
+
+/// A line whose own checks are right. Whether it belongs here, only its place in the chain tells.
+#[derive(Debug)]
+pub struct Line {
+    pub v: u32,
+    pub synced: u64,
+    pub prev: Link,
+    /// The link to this line.
+    pub link: Link,
+    pub event: Event,
+}
+
+/// Why bytes are not a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotALine {
+    /// There is no newline at the end.
+    Unended,
+    TooLong,
+    /// The checksum, or the frame around it, is wrong.
+    Checksum,
+    /// The checksum is right, and yet it is not an event: not written by Segue.
+    Shape,
+}
+
+impl fmt::Display for NotALine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unended => "it has no end",
+            Self::TooLong => "it is too long",
+            Self::Checksum => "its checksum is wrong",
+            Self::Shape => "it is not an event",
+        })
+    }
+}
+
+/// Checks the frame and the checksum of `bytes`, newline included: cheap, and without reading JSON.
+pub fn check(bytes: &[u8]) -> Result<(), NotALine> {
+    if bytes.last() != Some(&b'\n') {
+        return Err(NotALine::Unended);
+    }
+    if bytes.len() > MAX_LINE {
+        return Err(NotALine::TooLong);
+    }
+    let Some(covered) = bytes.len().checked_sub(SUFFIX) else { return Err(NotALine::Checksum) };
+    let (covered, suffix) = bytes.split_at(covered);
+    let mut expected = [0u8; SUFFIX];
+    let crc = crc32c::crc32c(covered);
+    write!(&mut expected[..], ",\"crc\":\"{crc:08x}\"}}\n").map_err(|_| NotALine::Checksum)?;
+    if suffix == expected { Ok(()) } else { Err(NotALine::Checksum) }
+}
+
+/// Reads one line, newline included.
+pub fn decode(bytes: &[u8]) -> Result<Line, NotALine> {
+    check(bytes)?;
+    let line = &bytes[..bytes.len() - 1];
+    let read: Read<'_> = serde_json::from_slice(line).map_err(|_| NotALine::Shape)?;
+    Ok(Line {
+        v: read.v,
+        synced: read.synced,
+        prev: Link::parse(read.prev).ok_or(NotALine::Shape)?,
+        link: Link::to(line),
+        event: Event {
+            seq: read.seq,
+            at: read.at,
+            turn: read.turn,
+            agent: read.agent.map(Cow::into_owned),
+            id: read.id.map(Cow::into_owned),
+            body: Body::read(&read.kind, read.data),
+        },
+    })
+}

@@ -1,0 +1,318 @@
+//! A session's directory: a [`Session`] can be read by anyone, a [`LockedSession`] written to by
+//! its one holder.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use segue_core::{
+    Identity, Payload, SessionId, State,
+    event::{Body, Draft, Event, JournalRepaired, VERSION},
+};
+
+use crate::{
+    Clock, blob,
+    disk::{Disk, DiskFile},
+    error::{At, Error, Result},
+    lock::{self, Holder, Lock},
+    repair,
+    reverse::Reverse,
+    scan::{Ending, Position, Scanner},
+    snapshot,
+    stream::Stream,
+    writer::{Durability, Writer, WriterThread},
+};
+
+pub const JOURNAL: &str = "journal.jsonl";
+pub const IDENTITY: &str = "session.json";
+
+/// After so many events the snapshot is renewed, so that a crash leaves a short tail to fold.
+const SNAPSHOT_EVERY: u64 = 4096;
+
+/// A session as it was when it was opened. To follow it live, see [`crate::tail`].
+#[derive(Debug)]
+pub struct Session {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    id: SessionId,
+    state: State,
+    at: Position,
+    ending: Ending,
+}
+
+impl Session {
+    /// Reads the snapshot and what came after it. Changes nothing, also where something is wrong.
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self> {
+        let id = id_of(&*disk, dir)?;
+        let file = open_journal(&*disk, dir)?;
+        let folded = fold(&*disk, dir, id, &*file)?;
+        Ok(folded.into_session(disk, dir, id))
+    }
+
+    #[must_use]
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    #[must_use]
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// How the journal goes on after what was read.
+    #[must_use]
+    pub fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    /// The end of what was read.
+    #[must_use]
+    pub fn position(&self) -> Position {
+        self.at
+    }
+
+    /// Who is writing to it now.
+    pub fn held_by(&self) -> Result<Option<Holder>> {
+        lock::held_by(&*self.disk, &self.dir)
+    }
+
+    /// Calls `each` for every event from the start.
+    pub fn for_each(&self, mut each: impl FnMut(Event)) -> Result<()> {
+        let path = self.dir.join(JOURNAL);
+        let file = open_journal(&*self.disk, &self.dir)?;
+        let mut scanner = Scanner::new(&*file, Position::start(self.id));
+        while let Some(event) = scanner.next_event().at(&path)? {
+            each(event);
+        }
+        Ok(())
+    }
+
+    /// The events that were read, from the last to the first.
+    pub fn newest_first(&self) -> Result<Reverse> {
+        Ok(Reverse::new(open_journal(&*self.disk, &self.dir)?, self.at.offset))
+    }
+
+    /// The whole text of a payload.
+    pub fn text(&self, payload: &Payload) -> Result<String> {
+        blob::text(&*self.disk, &self.dir, payload)
+    }
+
+    /// Becomes the session's one writer: takes the lock, reads what came in the meantime, sets a
+    /// torn tail aside. Says what it mended.
+    pub fn lock(self, me: &Holder, clock: Clock) -> Result<(LockedSession, Vec<Mended>)> {
+        if !self.disk.exists(&self.dir.join(JOURNAL)) {
+            return Err(Error::NotASession { dir: self.dir });
+        }
+        let lock = Lock::take(&*self.disk, &self.dir, me)?;
+        LockedSession::open(self.disk, &self.dir, lock, clock)
+    }
+}
+
+/// Something that was put right when a session was opened for writing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mended {
+    /// Bytes that were never reported were cut off the journal, and kept in this file.
+    TornTail { bytes: u64, kept_in: String },
+    /// `session.json` was missing or did not parse, and was written again from the journal.
+    Identity,
+}
+
+/// The right to write. Dropping it writes the snapshot and gives the lock back.
+#[derive(Debug)]
+pub struct LockedSession {
+    session: Session,
+    snapshot_seq: u64,
+    // In this order: the writer closes the channel, the thread syncs and ends, the lock goes last.
+    writer: Writer,
+    _thread: WriterThread,
+    _lock: Lock,
+}
+
+impl LockedSession {
+    fn open(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        lock: Lock,
+        clock: Clock,
+    ) -> Result<(Self, Vec<Mended>)> {
+        let id = id_of(&*disk, dir)?;
+        let path = dir.join(JOURNAL);
+        let mut file = disk.append(&path).at(&path)?;
+        let folded = fold(&*disk, dir, id, &*file)?;
+        if folded.at.version > VERSION {
+            return Err(Error::Newer { path, found: folded.at.version });
+        }
+        let mut mended = Vec::new();
+        match &folded.ending {
+            Ending::Clean => {}
+            Ending::Torn { bytes } => {
+                let kept_in = repair::set_tail_aside(&*disk, dir, &mut *file, folded.at)?;
+                mended.push(Mended::TornTail { bytes: *bytes, kept_in });
+            }
+            Ending::Damaged(damage) => {
+                return Err(Error::Damaged { path, damage: damage.clone() });
+            }
+        }
+        // Bytes that somebody wrote and nobody synced are made safe before they are built upon.
+        file.sync().at(&path)?;
+        let mut session = folded.into_session(disk, dir, id);
+        session.at.synced = session.at.seq;
+        session.ending = Ending::Clean;
+        if repair::restore_identity(&session)? {
+            mended.push(Mended::Identity);
+        }
+        let (writer, thread) = Writer::start(file, &path, session.at, clock).at(&path)?;
+        let snapshot_seq = session.at.seq;
+        let mut locked = Self { session, snapshot_seq, writer, _thread: thread, _lock: lock };
+        locked.record(&mended)?;
+        Ok((locked, mended))
+    }
+
+    fn record(&mut self, mended: &[Mended]) -> Result<()> {
+        for what in mended {
+            if let Mended::TornTail { bytes, kept_in } = what {
+                let event = JournalRepaired { bytes: *bytes, kept_in: kept_in.clone() };
+                self.append(event, Durability::Synced)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends one event. When this returns, the event is as durable as was asked for, and is
+    /// folded into the state.
+    pub fn append(&mut self, draft: impl Into<Draft>, durability: Durability) -> Result<Event> {
+        let mut events = self.append_all(vec![draft.into()], durability)?;
+        let path = || self.session.dir.join(JOURNAL);
+        events.pop().ok_or_else(|| Error::Poisoned { path: path(), first: String::new() })
+    }
+
+    /// Appends several events as neighbours, with one write and one sync.
+    pub fn append_all(
+        &mut self,
+        drafts: Vec<Draft>,
+        durability: Durability,
+    ) -> Result<Vec<Event>> {
+        let (events, after) = self.writer.append(drafts, durability)?;
+        for event in &events {
+            self.session.state.apply(event);
+        }
+        self.session.at = after;
+        if durability == Durability::Synced && after.seq >= self.snapshot_seq + SNAPSHOT_EVERY {
+            self.snapshot()?;
+        }
+        Ok(events)
+    }
+
+    /// Renews `state.json`, which must only ever speak of what is on the disk.
+    pub fn snapshot(&mut self) -> Result<()> {
+        let Session { disk, dir, state, at, .. } = &self.session;
+        if at.synced >= at.seq && at.seq > 0 {
+            snapshot::write(&**disk, dir, *at, state)?;
+            self.snapshot_seq = at.seq;
+        }
+        Ok(())
+    }
+
+    /// Puts a text where it belongs, and makes it durable if that is a blob.
+    pub fn payload(&self, text: &str) -> Result<Payload> {
+        blob::payload(&*self.session.disk, &self.session.dir, text)
+    }
+
+    /// A file for an agent's own output, byte for byte.
+    pub fn stream(&self, turn: u32, agent: &str) -> Result<Stream> {
+        Stream::open(&*self.session.disk, &self.session.dir, turn, agent)
+    }
+
+    #[must_use]
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    #[must_use]
+    pub fn state(&self) -> &State {
+        &self.session.state
+    }
+}
+
+impl Drop for LockedSession {
+    fn drop(&mut self) {
+        // A cache: without it the next opening folds a longer tail.
+        let _ = self.snapshot();
+    }
+}
+
+struct Folded {
+    state: State,
+    at: Position,
+    ending: Ending,
+}
+
+impl Folded {
+    fn into_session(self, disk: Arc<dyn Disk>, dir: &Path, id: SessionId) -> Session {
+        let Self { state, at, ending } = self;
+        Session { disk, dir: dir.to_owned(), id, state, at, ending }
+    }
+}
+
+fn fold(disk: &dyn Disk, dir: &Path, id: SessionId, file: &dyn DiskFile) -> Result<Folded> {
+    let path = dir.join(JOURNAL);
+    let (from, mut state) = snapshot::read(disk, dir, file).unwrap_or_else(|| {
+        let synced = snapshot::synced(disk, dir);
+        (Position { synced, ..Position::start(id) }, State::default())
+    });
+    let mut scanner = Scanner::new(file, from);
+    while let Some(event) = scanner.next_event().at(&path)? {
+        state.apply(&event);
+    }
+    let at = scanner.position();
+    let ending = scanner.ending().at(&path)?;
+    Ok(Folded { state, at, ending })
+}
+
+fn open_journal(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskFile>> {
+    let path = dir.join(JOURNAL);
+    match disk.open(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(Error::NotASession { dir: dir.to_owned() })
+        }
+        opened => opened.at(&path),
+    }
+}
+
+/// The directory's name is the session's id; a copy under another name still has `session.json`.
+fn id_of(disk: &dyn Disk, dir: &Path) -> Result<SessionId> {
+    let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    if let Ok(id) = name.parse() {
+        return Ok(id);
+    }
+    read_identity(disk, dir)
+        .map(|identity| identity.id)
+        .map_err(|_| Error::NotASession { dir: dir.to_owned() })
+}
+
+/// `session.json` as it stands on the disk.
+pub fn read_identity(disk: &dyn Disk, dir: &Path) -> Result<Identity> {
+    let path = dir.join(IDENTITY);
+    let bytes = disk.read(&path).at(&path)?;
+    serde_json::from_slice(&bytes).map_err(|error| Error::json(&path, &error))
+}
+
+/// The identity in the journal's first event.
+#[must_use]
+pub fn identity_in(event: &Event) -> Option<&Identity> {
+    match &event.body {
+        Body::SessionCreated(created) => Some(&created.identity),
+        _ => None,
+    }
+}
