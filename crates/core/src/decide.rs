@@ -9,53 +9,68 @@ use crate::{
 };
 
 /// The next thing to do in a session of one agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Give the agent its first prompt.
     FirstTurn,
     /// Give the agent what the failed proof printed.
     ProofTurn,
-    /// A tool was started and never returned: say so to the model; never run it again unasked.
-    SettleTool(String),
-    RunTool(String),
-    CallModel,
-    EndTurn(Outcome),
+    /// Let the agent go on after a reply that was cut at its output limit.
+    GoOn,
+    /// The model would not do it.
+    GiveUp,
+    /// A turn is open: the agent goes on with it.
+    Turn,
     /// A proof was started and never returned. It may be run again: it only judges.
     SettleProof,
     Prove,
     Finish,
 }
 
+/// The next thing to do inside an open turn of an agent whose model and tools Segue calls itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A tool was started and never returned: say so to the model; never run it again unasked.
+    SettleTool(String),
+    RunTool(String),
+    CallModel,
+    EndTurn(Outcome),
+}
+
 /// Decides by what is in the journal, and by nothing else.
 #[must_use]
-pub fn next(state: &State) -> Next {
+pub fn step(state: &State) -> Step {
     let turn = &state.turn;
-    if !turn.open {
-        return between_turns(state);
-    }
     let open = |progress| turn.tools.iter().find(|call| call.progress == progress);
     if let Some(call) = open(Progress::Started) {
-        return Next::SettleTool(call.id.clone());
+        return Step::SettleTool(call.id.clone());
     }
     if let Some(call) = open(Progress::Called) {
-        return Next::RunTool(call.id.clone());
+        return Step::RunTool(call.id.clone());
     }
     match turn.reply {
-        _ if turn.calling => Next::CallModel,
-        None => Next::CallModel,
-        Some(_) if !turn.tools.is_empty() => Next::CallModel,
-        Some(ModelStop::MaxTokens) => Next::EndTurn(Outcome::Truncated),
-        Some(ModelStop::Refusal) => Next::EndTurn(Outcome::Refused),
-        Some(_) => Next::EndTurn(Outcome::Finished),
+        _ if turn.calling => Step::CallModel,
+        None => Step::CallModel,
+        Some(_) if !turn.tools.is_empty() => Step::CallModel,
+        Some(ModelStop::MaxTokens) => Step::EndTurn(Outcome::Truncated),
+        Some(ModelStop::Refusal) => Step::EndTurn(Outcome::Refused),
+        Some(_) => Step::EndTurn(Outcome::Finished),
     }
 }
 
-fn between_turns(state: &State) -> Next {
+/// Decides by what is in the journal, and by nothing else.
+#[must_use]
+pub fn next(state: &State) -> Next {
+    if state.turn.open {
+        return Next::Turn;
+    }
     if state.turn.number == 0 {
         return Next::FirstTurn;
     }
     let has_proof = state.identity.as_ref().is_some_and(|identity| identity.proof.is_some());
     match state.proof {
+        _ if state.turn.outcome == Some(Outcome::Truncated) => Next::GoOn,
+        _ if state.turn.outcome == Some(Outcome::Refused) => Next::GiveUp,
         _ if !has_proof => Next::Finish,
         Proof::Started => Next::SettleProof,
         Proof::Passed => Next::Finish,
@@ -166,6 +181,11 @@ mod tests {
         fn next(&self) -> Next {
             next(&self.0)
         }
+
+        fn step(&self) -> Step {
+            assert_eq!(self.next(), Next::Turn);
+            step(&self.0)
+        }
     }
 
     #[test]
@@ -173,18 +193,18 @@ mod tests {
         let journal = Journal::new();
         assert_eq!(journal.next(), Next::FirstTurn);
         let journal = journal.prompt();
-        assert_eq!(journal.next(), Next::CallModel);
+        assert_eq!(journal.step(), Step::CallModel);
         let journal = journal.call().tool("a").tool("b").seal(ModelStop::ToolUse);
-        assert_eq!(journal.next(), Next::RunTool("a".into()));
+        assert_eq!(journal.step(), Step::RunTool("a".into()));
         let journal = journal.start("a").returned("a");
-        assert_eq!(journal.next(), Next::RunTool("b".into()));
+        assert_eq!(journal.step(), Step::RunTool("b".into()));
         let journal = journal.start("b").returned("b");
-        assert_eq!(journal.next(), Next::CallModel);
+        assert_eq!(journal.step(), Step::CallModel);
         let journal = journal
             .call()
             .with("", TextWritten { text: Payload::inline("done") })
             .seal(ModelStop::EndTurn);
-        assert_eq!(journal.next(), Next::EndTurn(Outcome::Finished));
+        assert_eq!(journal.step(), Step::EndTurn(Outcome::Finished));
         assert_eq!(journal.0.usage.total(), 2);
         let journal = journal.with("", TurnEnded { outcome: Outcome::Finished });
         assert_eq!(journal.next(), Next::Finish);
@@ -194,18 +214,18 @@ mod tests {
     fn a_crash_is_told_apart_by_how_far_it_got() {
         // A reply without its seal never arrived: its tools are not run.
         let torn = Journal::new().prompt().call().tool("a");
-        assert_eq!(torn.next(), Next::CallModel);
+        assert_eq!(torn.step(), Step::CallModel);
         assert!(certainty(&torn.0).call_lost);
         assert_eq!(certainty(&torn.0).not_done.len(), 0);
 
         let sealed = torn.seal(ModelStop::ToolUse);
         assert_eq!(certainty(&sealed.0).not_done, ["shell a"]);
         let started = sealed.start("a");
-        assert_eq!(started.next(), Next::SettleTool("a".into()));
+        assert_eq!(started.step(), Step::SettleTool("a".into()));
         assert_eq!(certainty(&started.0).unknown, ["shell a"]);
         let returned = started.returned("a");
         assert_eq!(certainty(&returned.0).done, ["shell a"]);
-        assert_eq!(returned.next(), Next::CallModel);
+        assert_eq!(returned.step(), Step::CallModel);
     }
 
     #[test]
@@ -218,9 +238,9 @@ mod tests {
             .start("a")
             .returned("a")
             .call();
-        assert_eq!(journal.next(), Next::CallModel);
+        assert_eq!(journal.step(), Step::CallModel);
         let journal = journal.seal(ModelStop::EndTurn);
-        assert_eq!(journal.next(), Next::EndTurn(Outcome::Finished));
+        assert_eq!(journal.step(), Step::EndTurn(Outcome::Finished));
     }
 
     #[test]

@@ -12,6 +12,8 @@
 //! steps (`text.written`, `thinking.written`, `tool.called`) before its `model.replied`, which
 //! seals it: steps without a seal are a reply that never arrived whole.
 
+use std::path::PathBuf;
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -200,6 +202,10 @@ pub struct SessionResumed {
     /// The model that goes on, where it is another one than before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// Where the agent works from now on, where that is another place than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub workspace: Option<PathBuf>,
     /// Processes of the run before that were still alive, and were ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leftovers_ended: Vec<u32>,
@@ -263,6 +269,8 @@ pub enum Cause {
     Person,
     /// The proof failed: its output is the prompt.
     Proof,
+    /// The reply before was cut at the model's own output limit.
+    Cut,
     #[serde(other)]
     Unknown,
 }

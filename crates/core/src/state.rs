@@ -4,6 +4,8 @@
 //! go on and what a list shows, never the conversation. So a session of a million events is opened
 //! from its snapshot and a short tail, and needs no more memory than one of ten.
 
+use std::path::{Path, PathBuf};
+
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     caps::Caps,
     event::{
-        Body, Event, Failure, ModelReplied, ModelStop, ProofReturned, SessionStopped, ToolStatus,
+        Body, Event, Failure, ModelReplied, ModelStop, Outcome, ProofReturned, SessionStopped,
+        ToolStatus,
     },
     identity::Identity,
     usage::{Micros, Usage},
@@ -41,7 +44,12 @@ pub struct State {
     pub caps: Caps,
     /// The model in use, where a resume changed it.
     pub model: Option<String>,
+    /// The place of work, where a resume changed it.
+    #[schemars(with = "Option<String>")]
+    pub workspace: Option<PathBuf>,
     pub turn: Turn,
+    /// Whole replies of the session.
+    pub replies: u64,
     pub usage: Usage,
     pub cost: Micros,
     /// Model calls whose price is not known: the cost is then a lower bound.
@@ -87,6 +95,8 @@ pub struct Turn {
     pub tools: Vec<ToolCall>,
     /// How the last whole reply ended.
     pub reply: Option<ModelStop>,
+    /// How the turn ended, once it has.
+    pub outcome: Option<Outcome>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -143,6 +153,7 @@ impl State {
             Body::SessionResumed(resumed) => {
                 self.run_began(event.at, resumed.caps);
                 self.model = resumed.model.clone().or(self.model.take());
+                self.workspace = resumed.workspace.clone().or(self.workspace.take());
             }
             Body::SessionStopped(stopped) => {
                 self.phase = Phase::Stopped;
@@ -174,7 +185,10 @@ impl State {
                     Turn { number: event.turn.unwrap_or(turn.number + 1), open: true, ..Turn::default() };
                 self.proof = Proof::Open;
             }
-            Body::TurnEnded(_) => turn.open = false,
+            Body::TurnEnded(ended) => {
+                turn.open = false;
+                turn.outcome = Some(ended.outcome);
+            }
             Body::ModelCalled(_) => {
                 turn.calling = true;
                 turn.unsealed.clear();
@@ -205,6 +219,7 @@ impl State {
         turn.calling = false;
         turn.failed_attempts = 0;
         turn.calls += 1;
+        self.replies += 1;
         turn.reply = Some(replied.stop);
         turn.tools = std::mem::take(&mut turn.unsealed);
         self.tool_calls += turn.tools.len() as u64;
@@ -214,6 +229,12 @@ impl State {
             None => self.unpriced_calls += 1,
         }
         self.last_failure = None;
+    }
+
+    /// Where the agent works, after every resume that named another place.
+    #[must_use]
+    pub fn workspace(&self) -> Option<&Path> {
+        self.workspace.as_deref().or(self.identity.as_ref().map(|found| found.workspace.as_path()))
     }
 
     /// The model to call, after every resume that named another one.

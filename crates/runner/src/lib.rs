@@ -1,1 +1,17 @@
-//! 
+//! One turn of one agent: bytes in, journalled events out.
+//!
+//! [`supervisor`] is where every event goes through; [`native`] is Segue's own agent on it.
+//! [`guardian`] stands between Segue and every process that an agent is or starts.
+
+pub mod agent;
+pub mod conversation;
+pub mod guardian;
+pub mod native;
+pub mod process;
+pub mod shell;
+pub mod signal;
+pub mod supervisor;
+
+pub use agent::Agent;
+pub use signal::Interrupt;
+pub use supervisor::{Halt, Observer, Supervisor};

@@ -1,1 +1,4 @@
-//! 
+//! Stand-ins for what Segue talks to, for its tests only.
+
+pub mod disk;
+pub mod model_server;

@@ -1,0 +1,197 @@
+//! Bringing a session to work: a new one, or one that stands still.
+
+use std::{path::PathBuf, sync::Arc};
+
+use segue_core::{
+    caps::Caps,
+    event::{Process, Reason, SessionResumed, SessionStarted, SessionStopped},
+    state::Phase,
+};
+use segue_journal::{
+    Clock, Durability, Home, LockedSession, Session, home::NewSession, lock::Holder,
+    session::Mended,
+};
+use segue_runner::{
+    Interrupt, Observer, Supervisor,
+    native::{Native, NativeConfig},
+    process,
+    supervisor::stop,
+};
+
+use crate::solo;
+
+/// How long processes of a run that died may take to end.
+const SWEEP_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
+
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error(transparent)]
+    Journal(#[from] segue_journal::Error),
+    #[error("{}: {source}", path.display())]
+    Workspace { path: PathBuf, source: std::io::Error },
+    /// A cap on money with a model whose price nobody knows would never be reached.
+    #[error("the price of {model} is not known, so a cap on money can't be kept")]
+    NoPrice { model: String },
+}
+
+/// What every launch needs from its surroundings.
+pub struct Surroundings<'a> {
+    pub clock: Clock,
+    pub interrupt: Interrupt,
+    pub observer: &'a mut dyn Observer,
+    /// The version of Segue that works.
+    pub segue: String,
+    pub me: Holder,
+}
+
+impl std::fmt::Debug for Surroundings<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Surroundings").field("me", &self.me).finish_non_exhaustive()
+    }
+}
+
+impl Surroundings<'_> {
+    fn process(&self) -> Process {
+        Process { pid: self.me.pid, host: self.me.host.clone(), segue: self.segue.clone() }
+    }
+}
+
+/// Starts a session that [`create`] made.
+pub fn start(
+    session: LockedSession,
+    native: NativeConfig,
+    around: Surroundings<'_>,
+) -> Result<SessionStopped, LaunchError> {
+    let caps = session.state().caps;
+    let (mut agent, workspace) = agent_for(&session, native, caps)?;
+    let started = SessionStarted { by: around.process(), caps };
+    work(session, Begin::Start(started), &mut agent, &workspace, None, around)
+}
+
+/// Creates a session and gives it its number. Nothing runs yet.
+pub fn create(
+    home: &Home,
+    new: NewSession,
+    around: &Surroundings<'_>,
+) -> Result<(LockedSession, u64), LaunchError> {
+    Ok(home.create(new, &around.me, &around.clock)?)
+}
+
+/// How a session is to go on.
+#[derive(Debug, Default)]
+pub struct Resume {
+    pub prompt: Option<String>,
+    pub caps: Caps,
+    pub model: Option<String>,
+    pub workspace: Option<PathBuf>,
+    /// What was printed before.
+    pub plan: Vec<String>,
+}
+
+/// Takes a session over: locks it, ends what its last run left behind, and goes on.
+pub fn resume(
+    session: Session,
+    how: Resume,
+    native: NativeConfig,
+    around: Surroundings<'_>,
+    mended: impl FnOnce(&[Mended]),
+) -> Result<SessionStopped, LaunchError> {
+    let (session, what) = session.lock(&around.me, Arc::clone(&around.clock))?;
+    mended(&what);
+    let id = session.session().id().to_string();
+    let sweep = process::end_leftovers(&id, SWEEP_LIMIT);
+    let caps = session.state().caps.overridden_by(how.caps);
+    let resumed = SessionResumed {
+        by: around.process(),
+        caps,
+        plan: how.plan,
+        crashed: session.state().phase == Phase::Running,
+        model: how.model,
+        workspace: how.workspace,
+        leftovers_ended: sweep.found.iter().map(|found| found.pid).collect(),
+    };
+    let begin = Begin::Resume(resumed);
+    let workspace = begin.workspace(&session);
+    let mut agent = native_agent(native, &workspace, caps)?;
+    work(session, begin, &mut agent, &workspace, how.prompt.as_deref(), around)
+}
+
+enum Begin {
+    Start(SessionStarted),
+    Resume(SessionResumed),
+}
+
+impl Begin {
+    fn workspace(&self, session: &LockedSession) -> PathBuf {
+        let named = match self {
+            Self::Resume(SessionResumed { workspace, .. }) => workspace.clone(),
+            Self::Start(_) => None,
+        };
+        named.or_else(|| session.state().workspace().map(Into::into)).unwrap_or_default()
+    }
+}
+
+fn agent_for(
+    session: &LockedSession,
+    native: NativeConfig,
+    caps: Caps,
+) -> Result<(Native, PathBuf), LaunchError> {
+    let workspace = session.state().workspace().map(PathBuf::from).unwrap_or_default();
+    let agent = native_agent(native, &workspace, caps)?;
+    Ok((agent, workspace))
+}
+
+fn native_agent(
+    native: NativeConfig,
+    workspace: &std::path::Path,
+    caps: Caps,
+) -> Result<Native, LaunchError> {
+    let model = native.model.name().to_owned();
+    let agent = Native::new(native, workspace)
+        .map_err(|source| LaunchError::Workspace { path: workspace.to_owned(), source })?;
+    if caps.cost_micros.is_some() && agent.price().is_none() {
+        return Err(LaunchError::NoPrice { model });
+    }
+    Ok(agent)
+}
+
+fn work(
+    session: LockedSession,
+    begin: Begin,
+    agent: &mut Native,
+    workspace: &std::path::Path,
+    prompt: Option<&str>,
+    around: Surroundings<'_>,
+) -> Result<SessionStopped, LaunchError> {
+    let Surroundings { clock, interrupt, observer, me, .. } = around;
+    let (disk, dir) = (Arc::clone(session.session().disk()), session.session().dir().to_owned());
+    let mut supervisor = Supervisor::new(session, Arc::clone(&clock), interrupt, observer);
+    let begun = match begin {
+        Begin::Start(started) => supervisor.commit(started),
+        Begin::Resume(resumed) => supervisor.commit(resumed),
+    };
+    let done = match begun {
+        Ok(_) => solo::run(&mut supervisor, agent, workspace, prompt),
+        Err(segue_runner::Halt::Stop(stop)) => Ok(*stop),
+        Err(segue_runner::Halt::Journal(error)) => Err(error),
+    };
+    // The lock has to go before the session can be opened afresh.
+    drop(supervisor.into_session());
+    done.map_err(|error| {
+        record_failure(Session::open(disk, &dir), &me, &clock, &error);
+        LaunchError::Journal(error)
+    })
+}
+
+/// After a failed write the file is read afresh, and the session says what happened, if it can.
+fn record_failure(
+    session: segue_journal::Result<Session>,
+    me: &Holder,
+    clock: &Clock,
+    error: &segue_journal::Error,
+) {
+    if let Ok((mut session, _)) = session.and_then(|found| found.lock(me, Arc::clone(clock))) {
+        // On a disk that is still full this fails too; the next look then finds a crash.
+        let _ = session.append(stop(Reason::Disk, error.to_string()), Durability::Synced);
+    }
+}

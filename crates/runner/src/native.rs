@@ -1,0 +1,393 @@
+//! Segue's own agent at work: an open turn of a native session, from wherever it is to its end.
+//!
+//! After every event the next step is decided from the state alone ([`segue_core::decide::step`]),
+//! so a turn that goes on after a crash is the same code as one that was never interrupted.
+
+use std::{collections::HashMap, ops::ControlFlow, path::Path, time::Instant};
+
+use segue_agents::native::{
+    Block, Call, Delta, Model, ModelError, Outcome, Reply, Request, StopReason, ToolSpec, Workspace,
+    price, prompt, retry::Policy,
+    tools::{self, Ended, ShellCall},
+};
+use segue_core::{
+    decide::{self, Step},
+    event::{
+        Body, Draft, Failure, LimitHit, ModelCalled, ModelFailed, ModelReplied, ModelStop,
+        Reason, SessionStopped, TextWritten, ThinkingWritten, ToolCalled, ToolReturned,
+        ToolStarted, ToolStatus,
+    },
+    usage::Price,
+};
+
+use crate::{
+    agent::Agent,
+    conversation::Conversation,
+    shell,
+    supervisor::{Activity, Halt, Supervisor, capped, stop},
+};
+
+/// So many times the very same tool call in a row, and the agent goes round in circles.
+const LOOPING: u32 = 12;
+
+/// What is told to the model of a call that was under way when everything stopped.
+pub const MAY_HAVE_RUN: &str = "unknown: it may have run. Segue was stopped after this call had \
+     been started and before its result was recorded. Find out before you repeat it.";
+
+const NOT_RUN: &str = "not run: the user stopped the turn before this call was started.";
+
+/// The native agent of one session.
+#[derive(Debug)]
+pub struct Native {
+    model: Box<dyn Model>,
+    workspace: Workspace,
+    system: String,
+    tools: Vec<ToolSpec>,
+    prices: HashMap<String, Price>,
+    policy: Policy,
+    conversation: Option<Conversation>,
+    repeated: Repeated,
+}
+
+/// What a native agent is made of.
+#[derive(Debug)]
+pub struct NativeConfig {
+    pub model: Box<dyn Model>,
+    /// Prices that a person set, by model.
+    pub prices: HashMap<String, Price>,
+    pub policy: Policy,
+}
+
+impl Native {
+    pub fn new(config: NativeConfig, root: &Path) -> std::io::Result<Self> {
+        let workspace = Workspace::open(root)?;
+        let instructions = ["AGENTS.md", "CLAUDE.md"]
+            .iter()
+            .find_map(|name| std::fs::read_to_string(workspace.root().join(name)).ok());
+        let system = prompt::system(workspace.root(), instructions.as_deref());
+        Ok(Self {
+            model: config.model,
+            workspace,
+            system,
+            tools: tools::specs(),
+            prices: config.prices,
+            policy: config.policy,
+            conversation: None,
+            repeated: Repeated::default(),
+        })
+    }
+
+    /// What the model costs, by a person's word or by the table.
+    #[must_use]
+    pub fn price(&self) -> Option<Price> {
+        let name = self.model.name();
+        self.prices.get(name).copied().or_else(|| price::price(name))
+    }
+
+    /// The conversation as the journal has it now.
+    fn conversation(&mut self, supervisor: &Supervisor<'_>) -> Result<&mut Conversation, Halt> {
+        let session = supervisor.session().session();
+        let mut conversation = match self.conversation.take() {
+            Some(conversation) => conversation,
+            None => Conversation::new(session, self.model.context_tokens())?,
+        };
+        conversation.catch_up(session)?;
+        Ok(self.conversation.insert(conversation))
+    }
+
+    fn call_model(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+        if let Some(cap) = supervisor.state().caps.against_call(supervisor.state(), supervisor.now())
+        {
+            return Err(capped(cap).into());
+        }
+        let messages = self.conversation(supervisor)?.messages().len() as u64;
+        let attempt = supervisor.state().turn.failed_attempts + 1;
+        let model = self.model.name().to_owned();
+        let called = supervisor.in_turn(ModelCalled { model, attempt, messages });
+        supervisor.commit(called)?;
+        match self.ask(supervisor)? {
+            Ok(reply) => self.keep(supervisor, reply),
+            Err(error) => self.failed(supervisor, &error, attempt),
+        }
+    }
+
+    /// Calls the model. Nothing of the answer counts until all of it is there.
+    fn ask(
+        &mut self,
+        supervisor: &mut Supervisor<'_>,
+    ) -> Result<Result<Reply, ModelError>, Halt> {
+        let turn = supervisor.state().turn.number;
+        let mut stream = supervisor.session().stream(turn, "native")?;
+        self.conversation(supervisor)?;
+        let Self { conversation: Some(conversation), model, system, tools, .. } = self else {
+            return Err(stop(Reason::Failed, "there is no conversation").into());
+        };
+        let request = Request {
+            system,
+            messages: conversation.messages(),
+            tools,
+            max_output: None,
+            earlier_replies: conversation.left_out(),
+        };
+        let mut broken = None;
+        let mut looked = Instant::now();
+        let reply = model.call(&request, &mut |delta| {
+            match delta {
+                Delta::Raw(line) => {
+                    if let Err(error) = stream.write_line(line) {
+                        broken = Some(error);
+                        return ControlFlow::Break(());
+                    }
+                }
+                Delta::Text(text) => supervisor.progress(Activity::Answering(text)),
+                _ => supervisor.progress(Activity::Thinking),
+            }
+            // The clock is read often enough for a person, not for every piece of text.
+            if looked.elapsed() >= crate::supervisor::LOOK {
+                looked = Instant::now();
+                if supervisor.must_end().is_some() {
+                    return ControlFlow::Break(());
+                }
+            }
+            ControlFlow::Continue(())
+        });
+        match broken {
+            Some(error) => Err(error.into()),
+            None => Ok(reply),
+        }
+    }
+
+    /// Makes a whole reply durable, before anything that it asks for is done.
+    fn keep(&mut self, supervisor: &mut Supervisor<'_>, reply: Reply) -> Result<(), Halt> {
+        let mut drafts = Vec::with_capacity(reply.blocks.len() + 1);
+        for block in reply.blocks {
+            drafts.extend(step_of(supervisor, block)?);
+        }
+        let cost_micros = self.price().map(|price| price.cost(&reply.usage));
+        drafts.push(supervisor.in_turn(ModelReplied {
+            model: reply.model,
+            stop: match reply.stop {
+                StopReason::EndTurn => ModelStop::EndTurn,
+                StopReason::ToolUse => ModelStop::ToolUse,
+                StopReason::MaxTokens => ModelStop::MaxTokens,
+                StopReason::Refusal => ModelStop::Refusal,
+                StopReason::Other(_) => ModelStop::Unknown,
+            },
+            usage: reply.usage,
+            cost_micros,
+            reply_id: reply.id,
+        }));
+        supervisor.commit_all(drafts).map(drop)
+    }
+
+    /// Records a failed call, and decides whether it is made again.
+    fn failed(
+        &mut self,
+        supervisor: &mut Supervisor<'_>,
+        error: &ModelError,
+        attempt: u32,
+    ) -> Result<(), Halt> {
+        if let ModelError::Cancelled = error
+            && let Some(stop) = supervisor.must_end()
+        {
+            return Err(stop.into());
+        }
+        let shrunk = matches!(error, ModelError::ContextExhausted(_))
+            && self.conversation(supervisor)?.shrink();
+        let wait = match shrunk {
+            true => Some(std::time::Duration::ZERO),
+            false => self.policy.next(attempt, error, jitter(supervisor)),
+        };
+        let failed = ModelFailed {
+            error: failure(error),
+            message: error.to_string(),
+            retry_in_ms: wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        };
+        let draft = supervisor.in_turn(failed);
+        supervisor.note(draft)?;
+        match wait {
+            Some(wait) => supervisor.wait(wait),
+            None => Err(self.given_up(supervisor, error)?.into()),
+        }
+    }
+
+    fn given_up(
+        &self,
+        supervisor: &mut Supervisor<'_>,
+        error: &ModelError,
+    ) -> Result<SessionStopped, Halt> {
+        let message = error.to_string();
+        Ok(match error {
+            ModelError::Limit { resets_at, retry_after, .. } => {
+                let later = retry_after.and_then(|wait| supervisor.now().checked_add(wait).ok());
+                let resets_at = resets_at.or(later);
+                let hit = supervisor.in_turn(LimitHit { message: message.clone(), resets_at });
+                supervisor.note(hit)?;
+                SessionStopped { resets_at, ..stop(Reason::Limit, message) }
+            }
+            ModelError::NotSignedIn { fix, .. } => {
+                SessionStopped { hint: Some(fix.clone()), ..stop(Reason::Failed, message) }
+            }
+            ModelError::ContextExhausted(_)
+            | ModelError::BadRequest { .. }
+            | ModelError::Script { .. } => stop(Reason::Failed, message),
+            _ => stop(Reason::AgentCrashed, message),
+        })
+    }
+
+    fn run_tool(&mut self, supervisor: &mut Supervisor<'_>, id: &str) -> Result<(), Halt> {
+        let Some((name, input)) = self.asked_for(supervisor, id)? else {
+            let missing = format!("the call {id} is not in the conversation");
+            return Err(stop(Reason::Failed, missing).into());
+        };
+        if self.repeated.again(&name, &input) >= LOOPING {
+            let message = format!("the agent made the same call of {name} {LOOPING} times in a row");
+            return Err(stop(Reason::Looping, message).into());
+        }
+        let started = supervisor.in_turn(ToolStarted {}).about(id);
+        supervisor.commit(started)?;
+        let (outcome, status) = match tools::parse(&name, &input) {
+            Err(wrong) => (Outcome::error(wrong), ToolStatus::Failed),
+            Ok(Call::Shell(call)) => self.shell(supervisor, &call),
+            Ok(call) => finished(self.workspace.run(&call)),
+        };
+        self.returned(supervisor, id, outcome, status)?;
+        supervisor.must_end().map_or(Ok(()), |stop| Err(stop.into()))
+    }
+
+    fn shell(&self, supervisor: &mut Supervisor<'_>, call: &ShellCall) -> (Outcome, ToolStatus) {
+        match shell::run(supervisor, self.workspace.root(), &call.command, call.timeout) {
+            Err(error) => finished(Outcome::error(error.to_string())),
+            Ok(run) if run.ended == Ended::Interrupted => {
+                (run.capture.finish(run.ended), ToolStatus::Interrupted)
+            }
+            Ok(run) => finished(run.capture.finish(run.ended)),
+        }
+    }
+
+    fn returned(
+        &self,
+        supervisor: &mut Supervisor<'_>,
+        id: &str,
+        outcome: Outcome,
+        status: ToolStatus,
+    ) -> Result<(), Halt> {
+        let output = supervisor.payload(&outcome.output)?;
+        let returned =
+            ToolReturned { status, output, exit: outcome.status, touched: outcome.touched };
+        let draft = supervisor.in_turn(returned).about(id);
+        supervisor.note(draft).map(drop)
+    }
+
+    /// What the model asked for under this id: looked up in the last reply.
+    fn asked_for(
+        &mut self,
+        supervisor: &Supervisor<'_>,
+        id: &str,
+    ) -> Result<Option<(String, String)>, Halt> {
+        let messages = self.conversation(supervisor)?.messages();
+        let blocks = messages.iter().rev().flat_map(|message| &message.blocks);
+        Ok(blocks.into_iter().find_map(|block| match block {
+            Block::ToolUse { id: found, name, input } if found == id => {
+                Some((name.clone(), input.clone()))
+            }
+            _ => None,
+        }))
+    }
+}
+
+impl Agent for Native {
+    fn turn(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+        while supervisor.state().turn.open {
+            supervisor.check_interrupt()?;
+            match decide::step(supervisor.state()) {
+                Step::SettleTool(id) => {
+                    let outcome = Outcome::error(MAY_HAVE_RUN);
+                    self.returned(supervisor, &id, outcome, ToolStatus::MayHaveRun)?;
+                }
+                Step::RunTool(id) => self.run_tool(supervisor, &id)?,
+                Step::CallModel => self.call_model(supervisor)?,
+                Step::EndTurn(outcome) => supervisor.end_turn(outcome)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers what is still open, so that a new prompt can follow.
+    fn settle(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+        while supervisor.state().turn.open {
+            let (id, text, status) = match decide::step(supervisor.state()) {
+                Step::SettleTool(id) => (id, MAY_HAVE_RUN, ToolStatus::MayHaveRun),
+                Step::RunTool(id) => (id, NOT_RUN, ToolStatus::NotRun),
+                Step::CallModel | Step::EndTurn(_) => return Ok(()),
+            };
+            self.returned(supervisor, &id, Outcome::error(text), status)?;
+        }
+        Ok(())
+    }
+}
+
+/// A block of a reply as the step that it is recorded as.
+fn step_of(supervisor: &Supervisor<'_>, block: Block) -> Result<Option<Draft>, Halt> {
+    let body: Body = match block {
+        Block::Text { text } if text.is_empty() => return Ok(None),
+        Block::Text { text } => TextWritten { text: supervisor.payload(&text)? }.into(),
+        Block::Thinking { text, signature } => ThinkingWritten {
+            text: supervisor.payload(&text)?,
+            signature: signature.map(|text| supervisor.payload(&text)).transpose()?,
+        }
+        .into(),
+        Block::ToolUse { id, name, input } => {
+            let input = supervisor.payload(&input)?;
+            return Ok(Some(supervisor.in_turn(ToolCalled { name, input }).about(id)));
+        }
+        // Results are ours to give; a model has none.
+        Block::ToolResult { .. } => return Ok(None),
+    };
+    Ok(Some(supervisor.in_turn(body)))
+}
+
+fn finished(outcome: Outcome) -> (Outcome, ToolStatus) {
+    let status = if outcome.is_error { ToolStatus::Failed } else { ToolStatus::Done };
+    (outcome, status)
+}
+
+fn failure(error: &ModelError) -> Failure {
+    match error {
+        ModelError::Limit { .. } => Failure::Limit,
+        ModelError::Overloaded { .. } => Failure::Overloaded,
+        ModelError::Server { .. } => Failure::Server,
+        ModelError::Network(_) => Failure::Network,
+        ModelError::StreamCut(_) => Failure::StreamCut,
+        ModelError::ContextExhausted(_) => Failure::ContextExhausted,
+        ModelError::NotSignedIn { .. } => Failure::NotSignedIn,
+        ModelError::BadRequest { .. } => Failure::BadRequest,
+        ModelError::Cancelled => Failure::Cancelled,
+        ModelError::Script { .. } => Failure::Script,
+        _ => Failure::Unknown,
+    }
+}
+
+/// Spreads retries of several sessions; any number that differs between them will do.
+fn jitter(supervisor: &Supervisor<'_>) -> f64 {
+    f64::from(supervisor.now().subsec_microsecond().unsigned_abs() % 1000) / 1000.0
+}
+
+/// Counts how often the same call comes in a row.
+#[derive(Debug, Default)]
+struct Repeated {
+    last: Option<(String, String)>,
+    times: u32,
+}
+
+impl Repeated {
+    fn again(&mut self, name: &str, input: &str) -> u32 {
+        let same = self.last.as_ref().is_some_and(|(n, i)| n == name && i == input);
+        if !same {
+            self.last = Some((name.to_owned(), input.to_owned()));
+            self.times = 0;
+        }
+        self.times += 1;
+        self.times
+    }
+}

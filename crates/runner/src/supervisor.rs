@@ -1,0 +1,255 @@
+//! Everything that happens in a session goes through here: journal first, then the world.
+//!
+//! The order is law. What something irreversible follows from is synced before it: the prompt and
+//! the intent to call before the model is called, the reply before its tools run, the intent to run
+//! a tool before it runs, its result before the next call. What is shown to a person is in the
+//! journal already.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use segue_core::{
+    Payload, State,
+    caps::Cap,
+    event::{
+        Body, Cause, Draft, Event, Outcome, Reason, SessionStopped, TurnEnded, TurnStarted,
+        WarningRaised,
+    },
+};
+use segue_journal::{Clock, Durability, LockedSession};
+
+use crate::signal::Interrupt;
+
+/// How long a wait goes on before it looks again whether it was asked to stop.
+pub(crate) const LOOK: Duration = Duration::from_millis(20);
+
+/// Why the work does not go on.
+#[derive(Debug)]
+pub enum Halt {
+    /// A stop to be recorded; the session can be resumed.
+    Stop(Box<SessionStopped>),
+    /// The journal can't be written: nothing more may happen.
+    Journal(segue_journal::Error),
+}
+
+impl From<segue_journal::Error> for Halt {
+    fn from(error: segue_journal::Error) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl From<SessionStopped> for Halt {
+    fn from(stop: SessionStopped) -> Self {
+        Self::Stop(Box::new(stop))
+    }
+}
+
+/// A stop with its reason and what to tell people.
+#[must_use]
+pub fn stop(reason: Reason, message: impl Into<String>) -> SessionStopped {
+    SessionStopped {
+        reason,
+        cap: None,
+        signal: None,
+        resets_at: None,
+        message: message.into(),
+        hint: None,
+    }
+}
+
+/// Who watches a run: a terminal, a JSON stream, or nobody.
+pub trait Observer {
+    /// An event that is in the journal.
+    fn event(&mut self, event: &Event);
+    /// What goes on right now and is not in the journal. For the eye only.
+    fn progress(&mut self, _what: Activity<'_>) {}
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {
+    fn event(&mut self, _: &Event) {}
+}
+
+/// What is going on between two events.
+#[derive(Clone, Copy, Debug)]
+pub enum Activity<'a> {
+    /// The model has begun to answer; this is the newest piece.
+    Answering(&'a str),
+    Thinking,
+    /// Waiting until the next attempt.
+    Waiting(Duration),
+    Running(&'a str),
+}
+
+/// One session at work.
+pub struct Supervisor<'a> {
+    session: LockedSession,
+    clock: Clock,
+    interrupt: Interrupt,
+    observer: &'a mut dyn Observer,
+    agent: String,
+}
+
+impl std::fmt::Debug for Supervisor<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Supervisor").field("session", &self.session).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Supervisor<'a> {
+    pub fn new(
+        session: LockedSession,
+        clock: Clock,
+        interrupt: Interrupt,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        let agent =
+            session.state().identity.as_ref().map_or_else(String::new, |found| found.agent.clone());
+        Self { session, clock, interrupt, observer, agent }
+    }
+
+    #[must_use]
+    pub fn state(&self) -> &State {
+        self.session.state()
+    }
+
+    #[must_use]
+    pub fn session(&self) -> &LockedSession {
+        &self.session
+    }
+
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Records what survives a kill of Segue, and shows it.
+    pub fn note(&mut self, draft: impl Into<Draft>) -> Result<Event, Halt> {
+        self.record(vec![draft.into()], Durability::Soon).map(one)
+    }
+
+    /// Records what something irreversible follows from: it is on the disk when this returns.
+    pub fn commit(&mut self, draft: impl Into<Draft>) -> Result<Event, Halt> {
+        self.record(vec![draft.into()], Durability::Synced).map(one)
+    }
+
+    /// Records several events with one sync.
+    pub fn commit_all(&mut self, drafts: Vec<Draft>) -> Result<Vec<Event>, Halt> {
+        self.record(drafts, Durability::Synced)
+    }
+
+    fn record(&mut self, drafts: Vec<Draft>, durability: Durability) -> Result<Vec<Event>, Halt> {
+        let events = self.session.append_all(drafts, durability)?;
+        for event in &events {
+            self.observer.event(event);
+        }
+        Ok(events)
+    }
+
+    /// A draft that belongs to the turn under way.
+    #[must_use]
+    pub fn in_turn(&self, body: impl Into<Body>) -> Draft {
+        Draft::from(body.into()).in_turn(self.state().turn.number, self.agent.clone())
+    }
+
+    pub fn payload(&self, text: &str) -> Result<Payload, Halt> {
+        Ok(self.session.payload(text)?)
+    }
+
+    pub fn progress(&mut self, what: Activity<'_>) {
+        self.observer.progress(what);
+    }
+
+    pub fn warn(&mut self, message: impl Into<String>) -> Result<(), Halt> {
+        self.note(WarningRaised { message: message.into() }).map(drop)
+    }
+
+    /// Opens the next turn. The prompt is on the disk before the agent can get it.
+    pub fn start_turn(&mut self, prompt: &str, cause: Cause) -> Result<(), Halt> {
+        let prompt = self.payload(prompt)?;
+        let number = self.state().turn.number + 1;
+        let draft = Draft::from(TurnStarted { prompt, cause });
+        self.commit(draft.in_turn(number, self.agent.clone())).map(drop)
+    }
+
+    pub fn end_turn(&mut self, outcome: Outcome) -> Result<(), Halt> {
+        let draft = self.in_turn(TurnEnded { outcome });
+        self.note(draft).map(drop)
+    }
+
+    /// Stops the work where it is if somebody asked for that.
+    pub fn check_interrupt(&self) -> Result<(), Halt> {
+        match self.interrupt.signal() {
+            None => Ok(()),
+            Some(signal) => Err(interrupted(signal).into()),
+        }
+    }
+
+    /// Why the thing under way has to end now: a signal, or the wall clock.
+    #[must_use]
+    pub fn must_end(&self) -> Option<SessionStopped> {
+        if let Some(signal) = self.interrupt.signal() {
+            return Some(interrupted(signal));
+        }
+        let left = self.state().caps.time_left(self.state(), self.now())?;
+        left.is_zero().then(|| capped(Cap::WallClock))
+    }
+
+    /// Waits, and breaks off when it has to end.
+    pub fn wait(&mut self, time: Duration) -> Result<(), Halt> {
+        let started = Instant::now();
+        while let Some(left) = time.checked_sub(started.elapsed()).filter(|left| !left.is_zero()) {
+            if let Some(stop) = self.must_end() {
+                return Err(stop.into());
+            }
+            self.progress(Activity::Waiting(left));
+            std::thread::sleep(left.min(LOOK));
+        }
+        Ok(())
+    }
+
+    /// Records the stop, which ends the run. What is returned is what was recorded.
+    pub fn finish(&mut self, stop: SessionStopped) -> Result<SessionStopped, segue_journal::Error> {
+        match self.commit(stop.clone()) {
+            Ok(_) | Err(Halt::Stop(_)) => Ok(stop),
+            Err(Halt::Journal(error)) => Err(error),
+        }
+    }
+
+    /// Gives the session back.
+    #[must_use]
+    pub fn into_session(self) -> LockedSession {
+        self.session
+    }
+}
+
+/// The one event of a record of one draft.
+fn one(mut events: Vec<Event>) -> Event {
+    events.swap_remove(0)
+}
+
+#[must_use]
+pub fn interrupted(signal: u8) -> SessionStopped {
+    let name = match signal {
+        1 => "SIGHUP (the terminal was closed)",
+        2 => "SIGINT (Ctrl-C)",
+        15 => "SIGTERM",
+        _ => "a signal",
+    };
+    SessionStopped {
+        signal: Some(signal),
+        ..stop(Reason::Interrupted, format!("interrupted by {name}"))
+    }
+}
+
+#[must_use]
+pub fn capped(cap: Cap) -> SessionStopped {
+    SessionStopped {
+        cap: Some(cap),
+        hint: Some(format!("raise it with {}", cap.flag())),
+        ..stop(Reason::Cap, format!("the cap on {} is reached", cap.to_string().replace('_', " ")))
+    }
+}
