@@ -1,1 +1,3 @@
-//! 
+//! The agents that Segue can run.
+
+pub mod native;
