@@ -1,1 +1,58 @@
-fn main() {}
+//! `segue`: runs coding agents so that no run is ever lost.
+//!
+//! One command, one file under `commands/`, and no logic of its own.
+
+mod commands;
+mod config;
+mod context;
+mod error;
+mod observe;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use segue_runner::guardian;
+
+use crate::{
+    commands::Command,
+    context::{Context, Global, say},
+    error::CommandResult,
+};
+
+/// Run coding agents so that no run is ever lost
+///
+/// Every turn is on disk while it happens. Kill it, lose the connection, close the lid: `segue
+/// resume` goes on at exactly that point.
+#[derive(Debug, Parser)]
+#[command(
+    name = "segue",
+    version,
+    propagate_version = true,
+    disable_help_subcommand = true,
+    after_help = "Try it: segue demo   (under a minute, no account, no network)"
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn main() -> ExitCode {
+    let mut args = std::env::args_os();
+    // Before anything else: a guardian has to stand when its owner may already be dying.
+    if args.nth(1).is_some_and(|first| first == guardian::ARGUMENT) {
+        return guardian::main(args);
+    }
+    let cli = Cli::parse();
+    let json = cli.global.json;
+    let exit = run(cli).unwrap_or_else(|error| {
+        say(&if json { error.to_json() } else { error.to_string() });
+        error.exit
+    });
+    ExitCode::from(exit.code())
+}
+
+fn run(cli: Cli) -> CommandResult {
+    cli.command.run(&Context::new(&cli.global)?)
+}

@@ -38,18 +38,19 @@ pub fn text(disk: &dyn Disk, session: &Path, payload: &Payload) -> Result<String
 fn put(disk: &dyn Disk, session: &Path, bytes: &[u8]) -> Result<String> {
     let hash = blake3::hash(bytes).to_hex().to_string();
     let path = path(session, &hash);
-    if disk.exists(&path) {
-        return Ok(hash);
-    }
     let dir = parent(&path);
-    if !disk.exists(dir) {
+    let blobs = parent(dir);
+    // Every name is synced, also one that is there: whoever made it may have died, or have met an
+    // error, before it was.
+    if disk.exists(&path) {
+        disk.sync_dir(dir).at(dir)?;
+    } else {
         disk.create_dir_all(dir).at(dir)?;
-        let blobs = parent(dir);
-        disk.sync_dir(blobs).at(blobs)?;
-        disk.sync_dir(session).at(session)?;
+        let packed = zstd::bulk::compress(bytes, 3).at(&path)?;
+        disk.replace(&path, &packed).at(&path)?;
     }
-    let packed = zstd::bulk::compress(bytes, 3).at(&path)?;
-    disk.replace(&path, &packed).at(&path)?;
+    disk.sync_dir(blobs).at(blobs)?;
+    disk.sync_dir(session).at(session)?;
     Ok(hash)
 }
 

@@ -24,7 +24,13 @@ pub trait Disk: Debug + Send + Sync {
     /// A second name for a file. Fails where the name is taken: that makes it a claim.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory with all that is in it.
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()>;
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// Writes what a file has from `from` on over itself, so that the next `sync` takes it to the
+    /// disk whatever became of an earlier one: after a sync that failed, the system may show bytes
+    /// that it will never write.
+    fn write_again(&self, path: &Path, from: u64) -> io::Result<()>;
     /// Makes the names in this directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// The names in a directory, in no order.
@@ -180,6 +186,25 @@ impl Disk for RealDisk {
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
+    }
+
+    fn remove_dir_all(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir_all(path)
+    }
+
+    fn write_again(&self, path: &Path, from: u64) -> io::Result<()> {
+        // Not opened for appending: then an offset would mean nothing.
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let mut buffer = vec![0; 1 << 20];
+        let mut at = from;
+        loop {
+            let got = (&file as &dyn DiskFile).read_full(&mut buffer, at)?;
+            if got == 0 {
+                return Ok(());
+            }
+            file.write_all_at(&buffer[..got], at)?;
+            at += got as u64;
+        }
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {

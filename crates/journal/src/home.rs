@@ -123,7 +123,7 @@ impl Home {
     fn prepare(&self) -> Result<()> {
         let ignore = self.dir.join(".gitignore");
         if !self.disk.exists(&ignore) {
-            self.create_dir(&self.dir)?;
+            self.create_home(&self.dir)?;
             match self.disk.claim(&ignore, b"*\n") {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 done => done.at(&ignore)?,
@@ -132,12 +132,36 @@ impl Home {
         Ok(())
     }
 
-    /// Creates a directory with all above it, each name synced.
-    fn create_dir(&self, path: &Path) -> Result<()> {
-        if self.disk.exists(path) {
+    /// Replaces `config.toml`.
+    pub fn write_config(&self, bytes: &[u8]) -> Result<()> {
+        self.prepare()?;
+        let path = self.dir.join("config.toml");
+        self.disk.replace(&path, bytes).at(&path)
+    }
+
+    /// Creates the home's directory with all above it, each name synced: also of a directory that
+    /// is there, since whoever made it may have died before it was synced.
+    fn create_home(&self, path: &Path) -> Result<()> {
+        let above = parent(path);
+        if above == path || path == Path::new(".") {
             return Ok(());
         }
+        self.create_home(above)?;
+        let there = self.disk.exists(path);
+        self.disk.create_dir_all(path).at(path)?;
+        match self.disk.sync_dir(above) {
+            // Not ours, and older than Segue.
+            Err(error) if there && not_ours(&error) => Ok(()),
+            synced => synced.at(above),
+        }
+    }
+
+    /// Creates a directory within the home, with all between, each name synced as above.
+    fn create_dir(&self, path: &Path) -> Result<()> {
         let above = parent(path);
+        if path == self.dir || path == above {
+            return Ok(());
+        }
         self.create_dir(above)?;
         self.disk.create_dir_all(path).at(path)?;
         self.disk.sync_dir(above).at(above)
@@ -265,8 +289,14 @@ impl Home {
         let gone = parent(&dir).join(format!(".{}.removed", at.id));
         self.disk.rename(&dir, &gone).at(&dir)?;
         self.disk.sync_dir(parent(&dir)).at(parent(&dir))?;
-        std::fs::remove_dir_all(&gone).at(&gone)
+        self.disk.remove_dir_all(&gone).at(&gone)
     }
+}
+
+/// A directory that we may not sync.
+fn not_ours(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem};
+    matches!(error.kind(), InvalidInput | PermissionDenied | ReadOnlyFilesystem)
 }
 
 fn random() -> io::Result<u128> {

@@ -9,7 +9,8 @@
 //! unsynced write and lose the earlier ones, so whole lines after a hole prove nothing. But every
 //! line says which event was on the disk when it was written (`synced`): a line after the hole that
 //! vouches for the missing event proves damage, and so does the snapshot. A line that is whole and
-//! does not fit the chain proves it too: no torn write makes one.
+//! does not fit the chain, or is no event, proves it too: no torn write makes one. And the first
+//! event is on the disk before its session has a name, so it is never torn.
 
 use std::{fmt, io};
 
@@ -154,16 +155,20 @@ impl<'a> Scanner<'a> {
     /// After the last event: tells a torn tail from damage. Reads the rest of the file once.
     pub fn ending(mut self) -> io::Result<Ending> {
         let expected = self.at.seq + 1;
+        let synced = self.at.synced.max(1);
         let damaged = |finding| {
             Ok(Ending::Damaged(Damage { line: expected, offset: self.at.offset, finding }))
         };
         let Some(finding) = self.broken else {
-            return match self.at.synced {
-                synced if synced >= expected => damaged(Finding::Missing { expected: synced }),
-                _ => Ok(Ending::Clean),
+            return if synced >= expected {
+                damaged(Finding::Missing { expected: synced })
+            } else {
+                Ok(Ending::Clean)
             };
         };
-        if !matches!(finding, Finding::NotALine(_)) || self.at.synced >= expected {
+        let may_be_torn =
+            matches!(finding, Finding::NotALine(why) if why != NotALine::Shape);
+        if !may_be_torn || synced >= expected {
             return damaged(finding);
         }
         while let Some(raw) = self.lines.next_raw()? {

@@ -165,6 +165,12 @@ impl LockedSession {
             }
         }
         // Bytes that somebody wrote and nobody synced are made safe before they are built upon.
+        // They are written again first: if a sync of them failed, the system may call them clean,
+        // and a sync alone would save nothing.
+        let snapshot_seq = folded.from.seq;
+        if folded.at.offset > folded.from.offset {
+            disk.write_again(&path, folded.from.offset).at(&path)?;
+        }
         file.sync().at(&path)?;
         let mut session = folded.into_session(disk, dir, id);
         session.at.synced = session.at.seq;
@@ -173,7 +179,6 @@ impl LockedSession {
             mended.push(Mended::Identity);
         }
         let (writer, thread) = Writer::start(file, &path, session.at, clock).at(&path)?;
-        let snapshot_seq = session.at.seq;
         let mut locked = Self { session, snapshot_seq, writer, _thread: thread, _lock: lock };
         locked.record(&mended)?;
         Ok((locked, mended))
@@ -209,7 +214,8 @@ impl LockedSession {
         }
         self.session.at = after;
         if durability == Durability::Synced && after.seq >= self.snapshot_seq + SNAPSHOT_EVERY {
-            self.snapshot()?;
+            // A cache: the events are on the disk, whatever becomes of it.
+            let _ = self.snapshot();
         }
         Ok(events)
     }
@@ -253,6 +259,8 @@ impl Drop for LockedSession {
 }
 
 struct Folded {
+    /// What the snapshot vouches for, or the start.
+    from: Position,
     state: State,
     at: Position,
     ending: Ending,
@@ -260,7 +268,7 @@ struct Folded {
 
 impl Folded {
     fn into_session(self, disk: Arc<dyn Disk>, dir: &Path, id: SessionId) -> Session {
-        let Self { state, at, ending } = self;
+        let Self { state, at, ending, .. } = self;
         Session { disk, dir: dir.to_owned(), id, state, at, ending }
     }
 }
@@ -277,7 +285,7 @@ fn fold(disk: &dyn Disk, dir: &Path, id: SessionId, file: &dyn DiskFile) -> Resu
     }
     let at = scanner.position();
     let ending = scanner.ending().at(&path)?;
-    Ok(Folded { state, at, ending })
+    Ok(Folded { from, state, at, ending })
 }
 
 fn open_journal(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskFile>> {

@@ -40,7 +40,16 @@ pub enum Durability {
 struct Job {
     drafts: Vec<Draft>,
     durability: Durability,
-    answer: SyncSender<Result<(Vec<Event>, Position), String>>,
+    answer: SyncSender<Result<(Vec<Event>, Position), Refused>>,
+}
+
+/// Why a job was not done.
+#[derive(Clone, Debug)]
+enum Refused {
+    /// Only this job: the writer goes on.
+    TooLong(usize),
+    /// This one and all after it.
+    Poisoned(String),
 }
 
 /// A handle to the thread. Clones append to the same journal.
@@ -82,7 +91,10 @@ impl Writer {
         let sent = self.jobs.send(Job { drafts, durability, answer });
         let gone = || poisoned("the writer has ended".to_owned());
         sent.map_err(|_| gone())?;
-        answered.recv().map_err(|_| gone())?.map_err(poisoned)
+        answered.recv().map_err(|_| gone())?.map_err(|refused| match refused {
+            Refused::TooLong(bytes) => Error::TooLong { path: self.path.clone(), bytes },
+            Refused::Poisoned(first) => poisoned(first),
+        })
     }
 }
 
@@ -167,23 +179,21 @@ impl Appender {
         &mut self,
         drafts: &[Draft],
         mut at: Position,
-    ) -> Result<(Vec<Event>, Position), String> {
+    ) -> Result<(Vec<Event>, Position), Refused> {
         let kept = self.buffer.len();
         let mut events = Vec::with_capacity(drafts.len());
         for draft in drafts {
             let start = self.buffer.len();
             let place = Place { seq: at.seq + 1, prev: at.link, synced: self.at.synced };
             let time = (self.clock)();
-            let encoded: Result<Link, String> =
-                line::encode(draft, place, time, &mut self.buffer).map_err(|e| e.to_string());
+            let encoded = line::encode(draft, place, time, &mut self.buffer)
+                .map_err(|error| Refused::Poisoned(error.to_string()));
             let len = self.buffer.len() - start;
-            let link = match encoded {
-                Ok(link) if len <= MAX_LINE => link,
-                other => {
+            let link = match encoded.and_then(|link| fits(link, len)) {
+                Ok(link) => link,
+                Err(refused) => {
                     self.buffer.truncate(kept);
-                    return Err(other
-                        .err()
-                        .unwrap_or_else(|| format!("an event of {len} bytes is too long")));
+                    return Err(refused);
                 }
             };
             let version = at.version.max(VERSION);
@@ -236,11 +246,16 @@ impl Appender {
     }
 }
 
+fn fits(link: Link, len: usize) -> Result<Link, Refused> {
+    if len <= MAX_LINE { Ok(link) } else { Err(Refused::TooLong(len)) }
+}
+
 type Waiting = Vec<(Job, Vec<Event>, Position)>;
 
 fn answer(waiting: Waiting, done: &Result<(), String>, synced: u64) {
     for (job, events, after) in waiting {
-        let result = done.clone().map(|()| (events, Position { synced, ..after }));
+        let done = done.clone().map_err(Refused::Poisoned);
+        let result = done.map(|()| (events, Position { synced, ..after }));
         // Whoever asked may be gone; the event is in the journal all the same.
         let _ = job.answer.send(result);
     }

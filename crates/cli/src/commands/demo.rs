@@ -1,0 +1,239 @@
+//! `segue demo`: see it happen, on the embedded model, in a scratch repository.
+//!
+//! Everything in it is real: a real process of Segue, a real SIGKILL, a real resume. What it claims
+//! at the end it has looked up on the disk, and it fails where one of its claims does not hold.
+
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Command, ExitStatus, Stdio},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use segue_core::{Body, Exit, status::Status};
+use segue_journal::{Home, RealDisk, Session, repair};
+use segue_runner::process;
+use serde_json::json;
+
+use crate::{
+    context::{Context, print, say},
+    error::{CommandError, CommandResult},
+};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const PROJECT: [(&str, &str); 3] = [
+    ("slug.sh", include_str!("../../demo/slug.sh")),
+    ("test.sh", include_str!("../../demo/test.sh")),
+    ("announce.sh", include_str!("../../demo/announce.sh")),
+];
+
+const SCRIPT: &str = include_str!("../../demo/script.toml");
+
+/// The tool call that is under way when Segue is killed.
+const FATAL_CALL: &str = "call-1-0";
+
+/// See it happen: a run is killed, resumed and finished
+///
+/// In a scratch repository, on the embedded model: no account, no network, under a minute.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Where to play it [default: a new directory for temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
+    let stage = Stage::set(context, args.dir.as_deref())?;
+    stage.title("1", "A small program whose test fails, in a scratch repository");
+    stage.say(&format!("   {}", stage.app.display()));
+    stage.title("2", "Segue's own agent starts to work on it");
+    let killed = stage.run_until_killed()?;
+    stage.title("3", "That was kill -9, in the middle of a tool call. What is left?");
+    stage.segue(&["list"])?;
+    let session = stage.session()?;
+    let status = Status::of(session.state(), session.held_by()?.is_some());
+    let left_alone = process::leftovers(&session.id().to_string());
+    stage.title("4", "Go on from there");
+    let resumed = stage.segue(&["resume", "1"])?;
+    let checks = [
+        ("the process was ended by SIGKILL", killed.signal() == Some(9)),
+        ("nothing that it had started was left running", left_alone.is_empty()),
+        ("the session was found as crashed, by its journal alone", status == Status::Crashed),
+        ("the resumed session came to its end", resumed.success()),
+        ("the program's test passes", stage.test_passes()),
+        ("what may not happen twice happened once (announcements.log)", stage.announced() == 1),
+        ("every recorded byte checks out (segue verify)", stage.verifies()?),
+    ];
+    stage.conclude(context, &checks)
+}
+
+/// The scratch directory and who plays on it.
+struct Stage {
+    dir: PathBuf,
+    app: PathBuf,
+    home: Home,
+    quiet: bool,
+}
+
+impl Stage {
+    fn set(context: &Context, named: Option<&Path>) -> Result<Self, CommandError> {
+        let dir = match named {
+            Some(named) => context.cwd.join(named),
+            None => std::env::temp_dir().join(format!("segue-demo-{}", std::process::id())),
+        };
+        let app = dir.join("app");
+        if app.exists() {
+            return Err(CommandError::usage(format!("{} is there already", app.display()))
+                .hint("name another place with --dir"));
+        }
+        fs::create_dir_all(&app)
+            .map_err(|error| CommandError::failed(format!("{}: {error}", app.display())))?;
+        let dir = fs::canonicalize(&dir)?;
+        let app = dir.join("app");
+        for (name, text) in PROJECT {
+            fs::write(app.join(name), text)?;
+        }
+        fs::write(dir.join("script.toml"), SCRIPT)?;
+        git(&app);
+        let home = Home::new(Arc::new(RealDisk), dir.join(".segue"));
+        Ok(Self { dir, app, home, quiet: context.json })
+    }
+
+    fn say(&self, text: &str) {
+        if !self.quiet {
+            say(text);
+        }
+    }
+
+    fn title(&self, number: &str, text: &str) {
+        self.say(&format!("\n━━ {number}. {text}"));
+    }
+
+    /// This very program, as a person would call it in the scratch repository.
+    fn command(&self, words: &[&str]) -> Command {
+        if !self.quiet {
+            say(&format!("   $ segue {}", words.join(" ")));
+        }
+        let mut command = Command::new(process::this_program());
+        command.args(words).current_dir(&self.app).env("SEGUE_HOME", self.home.dir());
+        command.stdin(Stdio::null());
+        if self.quiet {
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+        }
+        command
+    }
+
+    fn segue(&self, words: &[&str]) -> Result<ExitStatus, CommandError> {
+        Ok(self.command(words).status()?)
+    }
+
+    /// Runs the agent, and kills Segue when the fatal tool call has had its effect.
+    fn run_until_killed(&self) -> Result<ExitStatus, CommandError> {
+        let words = ["run", "Mend slug.sh", "--proof", "sh test.sh", "--model", "script:../script.toml"];
+        let mut child = self.command(&words).spawn()?;
+        let started = Instant::now();
+        while !(self.fatal_call_started() && self.announced() > 0) {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            if started.elapsed() > PATIENCE {
+                child.kill()?;
+                child.wait()?;
+                return Err(CommandError::failed("the run did not get to its tool call in time"));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        // Long enough to be seen.
+        thread::sleep(Duration::from_millis(700));
+        child.kill()?;
+        let status = child.wait()?;
+        let id = self.session()?.id().to_string();
+        while !process::leftovers(&id).is_empty() && started.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.say("\n   ✗ kill -9");
+        Ok(status)
+    }
+
+    fn session(&self) -> Result<Session, CommandError> {
+        let at = self.home.numbered(1)?;
+        let at = at.ok_or_else(|| CommandError::failed("the run did not create a session"))?;
+        Ok(self.home.open(&at)?)
+    }
+
+    fn fatal_call_started(&self) -> bool {
+        let Ok(session) = self.session() else { return false };
+        session.newest_first().is_ok_and(|mut events| {
+            events.any(|event| {
+                matches!(event.body, Body::ToolStarted(_)) && event.id.as_deref() == Some(FATAL_CALL)
+            })
+        })
+    }
+
+    fn announced(&self) -> usize {
+        fs::read_to_string(self.app.join("announcements.log")).map_or(0, |text| text.lines().count())
+    }
+
+    fn test_passes(&self) -> bool {
+        let mut test = Command::new("sh");
+        test.arg("test.sh").current_dir(&self.app).stdout(Stdio::null()).stderr(Stdio::null());
+        test.status().is_ok_and(|status| status.success())
+    }
+
+    fn verifies(&self) -> Result<bool, CommandError> {
+        Ok(repair::verify(&self.session()?)?.problems.is_empty())
+    }
+
+    fn conclude(&self, context: &Context, checks: &[(&str, bool)]) -> CommandResult {
+        let all = checks.iter().all(|(_, holds)| *holds);
+        let exit = if all { Exit::Done } else { Exit::Failed };
+        let session = self.session()?;
+        let dir = session.dir();
+        if context.json {
+            let checks: Vec<_> =
+                checks.iter().map(|(what, holds)| json!({ "what": what, "holds": holds })).collect();
+            context.print_json(&json!({
+                "ok": all, "checks": checks, "app": self.app, "home": self.home.dir(), "session": dir,
+            }))?;
+            return Ok(exit);
+        }
+        self.title("5", "What happened, looked up on the disk");
+        for (what, holds) in checks {
+            print(&format!("   {} {what}", if *holds { "✓" } else { "✗" }));
+        }
+        let shown = |name: &str| dir.join(name).display().to_string();
+        print(&format!("\n   the journal, one event a line   {}", shown("journal.jsonl")));
+        print(&format!("   what was mended                 {}", self.app.join("slug.sh").display()));
+        print("\n   Try next:");
+        print(&format!("     cd {}", self.app.display()));
+        for line in [
+            "segue log                       what happened, event by event",
+            "segue show                      all that is known of the session",
+            "segue resume 1 \"And digits?\"    ask for more (the demo's model has nothing more to say)",
+            "git diff                        what the agent changed",
+        ] {
+            print(&format!("     {line}"));
+        }
+        print(&format!("   All of it is in {}: remove it when you have seen enough.", self.dir.display()));
+        Ok(exit)
+    }
+}
+
+/// A repository with one commit, where there is a git.
+fn git(app: &Path) {
+    let quiet = |words: &[&str]| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=demo", "-c", "user.email=demo@localhost", "-c", "init.defaultBranch=main"]);
+        git.args(words).current_dir(app).stdout(Stdio::null()).stderr(Stdio::null());
+        git.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE");
+        // Without git the demo is the same, in a plain directory.
+        let _ = git.status();
+    };
+    quiet(&["init", "-q"]);
+    quiet(&["add", "."]);
+    quiet(&["commit", "-q", "-m", "A program whose test fails"]);
+}

@@ -1,0 +1,57 @@
+//! `segue log`: what happened in a session, event by event.
+
+use segue_core::{Event, Exit};
+use segue_journal::scan::Ending;
+use segue_view::{
+    json::event_json,
+    render::{Detail, event_line},
+    row::problem_of,
+};
+
+use crate::{
+    context::{Context, print, say},
+    error::CommandResult,
+};
+
+/// Show what happened, event by event
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  segue log                         the latest session of this repository
+  segue log 7 -n 20                 its last 20 events
+  segue log 7 --json | jq -c 'select(.kind == \"tool.called\")'")]
+pub(crate) struct Args {
+    /// A number, a name, an id or the start of one, a path, or @latest
+    session: Option<String>,
+    /// Only the last so many events
+    #[arg(long, short = 'n', value_name = "N")]
+    last: Option<usize>,
+    /// With times, and with the events that only matter to Segue
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
+    let session = context.find(args.session.as_deref())?.open(&context.home)?;
+    let style = context.out();
+    let detail = if args.verbose { Detail::Full } else { Detail::Short };
+    let show = |event: &Event| {
+        if context.json {
+            print(&event_json(event).to_string());
+        } else if let Some(line) = event_line(event, &style, detail) {
+            print(&line);
+        }
+    };
+    match args.last {
+        // Read from the end: the cost is that of what is shown, not of what was before.
+        Some(last) => {
+            let mut events: Vec<Event> = session.newest_first()?.take(last).collect();
+            events.reverse();
+            events.iter().for_each(show);
+        }
+        None => session.for_each(|event| show(&event))?,
+    }
+    if let (false, Some(problem)) = (*session.ending() == Ending::Clean, problem_of(&session)) {
+        say(&format!("note: {problem}"));
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,119 @@
+//! `segue resume`: go on at exactly the point where a session stopped.
+
+use std::path::PathBuf;
+
+use segue_core::{Exit, decide, state::Phase};
+use segue_journal::session::Mended;
+use segue_loops::launch::{self, Resume};
+use segue_runner::Interrupt;
+use segue_view::plan;
+
+use crate::{
+    commands::run::{CapFlags, native_config, surroundings, workspace},
+    context::{Context, say},
+    error::{CommandError, CommandResult},
+    observe::{Watcher, conclude},
+};
+
+/// Go on where a session stopped
+///
+/// Prints its plan first. Without a SESSION, the latest of this repository that has something left
+/// to do.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  segue resume                      the latest one of this repository
+  segue resume 7                    by its number, from any directory
+  segue resume refactor \"Now the tests\"
+  segue resume 7 --dry-run          only the plan")]
+pub(crate) struct Args {
+    /// A number, a name, an id or the start of one, a path, or @latest
+    session: Option<String>,
+    /// What to do next; without it, the session goes on where it was
+    prompt: Option<String>,
+    /// The same, where no SESSION is named
+    #[arg(long = "prompt", value_name = "PROMPT", conflicts_with = "prompt")]
+    prompt_flag: Option<String>,
+    /// Print the plan and stop
+    #[arg(long)]
+    dry_run: bool,
+    /// Another model for the native agent
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
+    /// The workspace's new place, if it has moved
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    #[command(flatten)]
+    caps: CapFlags,
+}
+
+pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
+    let found = match (&args.session, args.prompt_flag.is_some()) {
+        (None, true) => context.find(None)?,
+        _ => context.find_resumable(args.session.as_deref())?,
+    };
+    let session = found.open(&context.home)?;
+    let selector = found.selector();
+    if let Some(holder) = session.held_by()? {
+        let error = segue_journal::Error::Busy { dir: found.dir, holder };
+        return Err(CommandError::from(error));
+    }
+    let prompt = args.prompt.or(args.prompt_flag);
+    let state = session.state();
+    if state.phase == Phase::Stopped && !decide::is_resumable(state) && prompt.is_none() {
+        if context.json {
+            context.print_json(&serde_json::json!({ "session": selector, "nothing_to_do": true }))?;
+        } else {
+            say(&format!("session {selector} is completed: nothing to do"));
+            say(&format!("ask for more: segue resume {selector} \"…\""));
+        }
+        return Ok(Exit::Done);
+    }
+    let moved = args.dir.as_deref().map(|dir| workspace(&context.cwd, Some(dir))).transpose()?;
+    let caps = args.caps.caps();
+    let plan = plan::resume(&session, &plan::Going {
+        selector: &selector,
+        prompt: prompt.as_deref(),
+        model: args.model.as_deref(),
+        workspace: moved.as_deref(),
+        caps: state.caps.overridden_by(caps),
+        now: context.now(),
+    });
+    if args.dry_run && context.json {
+        context.print_json(&plan)?;
+        return Ok(Exit::Done);
+    }
+    if args.dry_run || !context.json {
+        plan.lines.iter().for_each(|line| say(line));
+    }
+    if args.dry_run {
+        return Ok(Exit::Done);
+    }
+    let config = context.config()?;
+    let model = args.model.as_deref().or(session.state().model());
+    let (model, native) = native_config(context, &config, model)?;
+    let how = Resume {
+        prompt,
+        caps,
+        model: args.model.is_some().then_some(model),
+        workspace: moved,
+        plan: plan.lines,
+    };
+    let dir = session.dir().to_owned();
+    let mut watcher = Watcher::new(context);
+    let around = surroundings(context, &mut watcher, Interrupt::install()?);
+    let stop = launch::resume(session, how, native, around, say_mended)?;
+    conclude(context, watcher, &selector, &dir, &stop)
+}
+
+fn say_mended(mended: &[Mended]) {
+    for what in mended {
+        say(&match what {
+            Mended::TornTail { bytes, kept_in } => format!(
+                "  mended    {bytes} bytes of an unfinished write were set aside in {kept_in}"
+            ),
+            Mended::Identity => {
+                "  mended    session.json was broken: written again from the journal".to_owned()
+            }
+        });
+    }
+}

@@ -1,0 +1,252 @@
+//! `segue run`: start an agent on a prompt.
+
+use std::{
+    io::{IsTerminal, Read},
+    path::{Path, PathBuf},
+};
+
+use segue_agents::native::{ModelSpec, build, retry::Policy};
+use segue_core::{
+    Exit,
+    caps::Caps,
+    identity::{LoopKind, RepoRef},
+    selector::check_name,
+    usage::Micros,
+};
+use segue_journal::home::NewSession;
+use segue_loops::launch::{self, Surroundings};
+use segue_runner::{Interrupt, native::NativeConfig};
+
+use crate::{
+    config::{Config, parse_count, parse_duration, parse_money},
+    context::{Context, view_error},
+    error::{CommandError, CommandResult},
+    observe::{Watcher, conclude},
+};
+
+/// Start an agent on a prompt
+///
+/// The prompt is an argument, or comes from --prompt-file, or from standard input. What the agent
+/// says goes to standard output, all else to standard error.
+#[derive(Debug, clap::Args)]
+#[command(
+    override_usage = "segue run [OPTIONS] [AGENT] PROMPT",
+    after_help = "Examples:
+  segue run \"Fix the failing test\"
+  segue run native \"Fix the failing test\" --model anthropic/claude-sonnet-4-5
+  segue run \"Make it pass\" --proof \"cargo test\" --max-turns 10 --max-time 2h
+  git diff | segue run --model script:review.toml -"
+)]
+pub(crate) struct Args {
+    /// Who works (native, or n), and what on
+    #[arg(value_names = ["AGENT", "PROMPT"], num_args = 0..=2)]
+    words: Vec<String>,
+    /// Read the prompt from this file
+    #[arg(long, value_name = "FILE")]
+    prompt_file: Option<PathBuf>,
+    /// The native agent's model: anthropic/…, openai/…, chat/…, script:FILE
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
+    /// A name for the session
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Where the agent works [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// The work is done when this command succeeds; its output is the next prompt until then
+    #[arg(long, value_name = "COMMAND")]
+    proof: Option<String>,
+    #[command(flatten)]
+    caps: CapFlags,
+}
+
+/// The caps, as flags.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct CapFlags {
+    /// Stop after so many turns
+    #[arg(long, value_name = "N", help_heading = "Caps")]
+    max_turns: Option<u32>,
+    /// Stop after so many model calls in one turn
+    #[arg(long, value_name = "N", help_heading = "Caps")]
+    max_steps: Option<u32>,
+    /// Stop after this time: 90s, 15m, 2h
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Caps")]
+    max_time: Option<std::time::Duration>,
+    /// Stop after so many tokens: 400k, 2M
+    #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Caps")]
+    max_tokens: Option<u64>,
+    /// Stop after so many dollars
+    #[arg(long, value_name = "DOLLARS", value_parser = parse_money, help_heading = "Caps")]
+    max_cost: Option<Micros>,
+}
+
+impl CapFlags {
+    pub(crate) fn caps(&self) -> Caps {
+        Caps {
+            turns: self.max_turns,
+            steps: self.max_steps,
+            wall_clock_secs: self.max_time.map(|time| time.as_secs()),
+            tokens: self.max_tokens,
+            cost_micros: self.max_cost,
+        }
+    }
+}
+
+pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
+    let config = context.config()?;
+    let (agent, prompt) = agent_and_prompt(context, &config, &args)?;
+    let (model, native) = native_config(context, &config, args.model.as_deref())?;
+    check_free(context, args.name.as_deref())?;
+    let workspace = workspace(&context.cwd, args.dir.as_deref())?;
+    let repo = segue_workspace::identify(&workspace)
+        .map_err(|error| CommandError::failed(error.to_string()))?;
+    let new = NewSession {
+        repo: RepoRef { id: repo.id, identity: repo.identity, head: repo.head, branch: repo.branch },
+        workspace,
+        loop_kind: LoopKind::Solo,
+        agent,
+        model: Some(model),
+        prompt,
+        proof: args.proof,
+        caps: config.caps().overridden_by(args.caps.caps()),
+        lineage: None,
+        name: args.name,
+        segue: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let mut watcher = Watcher::new(context);
+    let interrupt = Interrupt::install()?;
+    let (session, number) = {
+        let around = surroundings(context, &mut watcher, interrupt.clone());
+        launch::create(&context.home, new, &around)?
+    };
+    let dir = session.session().dir().to_owned();
+    watcher.began(number, &dir);
+    let around = surroundings(context, &mut watcher, interrupt);
+    let stop = launch::start(session, native, around)?;
+    conclude(context, watcher, &number.to_string(), &dir, &stop)
+}
+
+pub(crate) fn surroundings<'a>(
+    context: &Context,
+    watcher: &'a mut Watcher,
+    interrupt: Interrupt,
+) -> Surroundings<'a> {
+    Surroundings {
+        clock: std::sync::Arc::clone(&context.clock),
+        interrupt,
+        observer: watcher,
+        segue: env!("CARGO_PKG_VERSION").to_owned(),
+        me: context.me(),
+    }
+}
+
+/// The agents that this version can run, each with its one-letter alias.
+pub(crate) const AGENTS: &[(&str, &str)] = &[("native", "n")];
+
+fn known_agent(word: &str) -> Option<&'static str> {
+    AGENTS.iter().find(|(name, alias)| word == *name || word == *alias).map(|(name, _)| *name)
+}
+
+fn agent_and_prompt(
+    context: &Context,
+    config: &Config,
+    args: &Args,
+) -> Result<(String, String), CommandError> {
+    let (agent, prompt) = match &args.words[..] {
+        [agent, prompt] => (Some(agent), Some(prompt)),
+        [word] if known_agent(word).is_some() => (Some(word), None),
+        [prompt] => (None, Some(prompt)),
+        _ => (None, None),
+    };
+    let wanted = agent.map_or_else(|| config.get("agent").unwrap_or("native"), String::as_str);
+    let agent = known_agent(wanted).ok_or_else(|| {
+        let names: Vec<&str> = AGENTS.iter().map(|(name, _)| *name).collect();
+        CommandError::new(Exit::AgentMissing, format!("there is no agent `{wanted}` here"))
+            .hint(format!("the agents are: {} (segue agents)", names.join(", ")))
+    })?;
+    let prompt = read_prompt(context, prompt.map(String::as_str), args.prompt_file.as_deref())?;
+    Ok((agent.to_owned(), prompt))
+}
+
+fn read_prompt(
+    context: &Context,
+    given: Option<&str>,
+    file: Option<&Path>,
+) -> Result<String, CommandError> {
+    let text = match (given, file) {
+        (Some(_), Some(_)) => {
+            return Err(CommandError::usage("a prompt and --prompt-file exclude each other"));
+        }
+        (None, Some(file)) => std::fs::read_to_string(context.cwd.join(file))
+            .map_err(|error| CommandError::usage(format!("{}: {error}", file.display())))?,
+        (Some("-"), None) => read_stdin()?,
+        (Some(prompt), None) => prompt.to_owned(),
+        (None, None) if !std::io::stdin().is_terminal() => read_stdin()?,
+        (None, None) => String::new(),
+    };
+    if text.trim().is_empty() {
+        return Err(CommandError::usage("there is no prompt").hint("segue run \"Fix the failing test\""));
+    }
+    Ok(text)
+}
+
+fn read_stdin() -> Result<String, CommandError> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| CommandError::usage(format!("standard input: {error}")))?;
+    Ok(text)
+}
+
+/// The model by its full name, and the agent's parts around it.
+pub(crate) fn native_config(
+    context: &Context,
+    config: &Config,
+    model: Option<&str>,
+) -> Result<(String, NativeConfig), CommandError> {
+    let text = model.unwrap_or_else(|| config.get("model").unwrap_or("script"));
+    let spec = ModelSpec::parse(text).map_err(|error| CommandError::usage(error.to_string()))?;
+    // A session is resumed from any directory: its script has to be found from there.
+    let spec = match spec {
+        ModelSpec::Script(Some(file)) => {
+            let file = context.cwd.join(&file);
+            ModelSpec::Script(Some(std::fs::canonicalize(&file).unwrap_or(file)))
+        }
+        api => api,
+    };
+    let env = |name: &str| std::env::var(name).ok();
+    let settings =
+        spec.provider().map(|provider| config.model_settings(provider, &env)).unwrap_or_default();
+    let model = build(&spec, &settings).map_err(|error| CommandError::failed(error.to_string()))?;
+    let policy = Policy { attempts: config.attempts(), ..Policy::default() };
+    Ok((spec.to_string(), NativeConfig { model, prices: config.prices.clone(), policy }))
+}
+
+fn check_free(context: &Context, name: Option<&str>) -> Result<(), CommandError> {
+    let Some(name) = name else { return Ok(()) };
+    check_name(name).map_err(|error| CommandError::usage(format!("`{name}`: {error}")))?;
+    let mut index = context.index()?;
+    match segue_view::select::name_taken(&mut index, name).map_err(view_error)? {
+        None => Ok(()),
+        Some(row) => {
+            let id = row.number.map_or_else(|| row.at.id.to_string(), |number| number.to_string());
+            Err(CommandError::usage(format!("the name `{name}` is taken by session {id}"))
+                .hint(format!("go on with it: segue resume {id}")))
+        }
+    }
+}
+
+/// The directory to work in, without links and as text: it stands in the journal.
+pub(crate) fn workspace(cwd: &Path, named: Option<&Path>) -> Result<PathBuf, CommandError> {
+    let dir = cwd.join(named.unwrap_or_else(|| Path::new(".")));
+    let found = std::fs::canonicalize(&dir)
+        .map_err(|error| CommandError::usage(format!("{}: {error}", dir.display())))?;
+    if found.to_str().is_none() {
+        let shown = found.display();
+        return Err(CommandError::usage(format!("{shown}: the path is not UTF-8")));
+    }
+    if !found.is_dir() {
+        return Err(CommandError::usage(format!("{}: not a directory", found.display())));
+    }
+    Ok(found)
+}

@@ -1,0 +1,122 @@
+//! `segue verify`: read everything again, and say what is wrong.
+
+use segue_core::Exit;
+use segue_journal::repair::{self, Problem, Report};
+use segue_view::style;
+use serde_json::json;
+
+use crate::{
+    context::{Context, print, say},
+    error::{CommandError, CommandResult},
+};
+
+/// Check a session from its first byte to its last
+///
+/// Every line, every link between lines, every blob. Changes nothing, unless --repair is given.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  segue verify                      the latest session of this repository
+  segue verify --all                every session of this home
+  segue verify 7 --repair           go on with what is certain; the rest is kept aside")]
+pub(crate) struct Args {
+    /// A number, a name, an id or the start of one, a path, or @latest
+    session: Option<String>,
+    /// Every session of this home
+    #[arg(long, conflicts_with_all = ["session", "repair"])]
+    all: bool,
+    /// Cut a damaged journal back to what is certain, keeping the whole of it beside
+    #[arg(long)]
+    repair: bool,
+}
+
+pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
+    let mut reports = Vec::new();
+    if args.all {
+        let mut all = context.home.sessions()?;
+        all.sort();
+        for at in all {
+            let name = at.id.to_string();
+            match context.home.open(&at).and_then(|session| repair::verify(&session)) {
+                Ok(report) => reports.push((name, report)),
+                Err(error) => reports.push((name, unreadable(error))),
+            }
+        }
+    } else {
+        let found = context.find(args.session.as_deref())?;
+        let session = found.open(&context.home)?;
+        if args.repair {
+            match repair::cut_back(&session, &context.me())? {
+                Some(kept) => {
+                    say(&format!("cut back to what is certain; all of it is kept in {kept}"));
+                }
+                None => say("nothing is damaged: there is nothing to repair"),
+            }
+        }
+        let session = found.open(&context.home)?;
+        reports.push((found.selector(), repair::verify(&session)?));
+    }
+    report(context, &reports)
+}
+
+/// A session that can't even be opened, as a report of its own.
+fn unreadable(error: segue_journal::Error) -> Report {
+    let problems = vec![Problem::Identity { error: Some(error) }];
+    Report { problems, ..Report::default() }
+}
+
+fn report(context: &Context, reports: &[(String, Report)]) -> CommandResult {
+    let losses = reports.iter().flat_map(|(_, report)| &report.problems);
+    let lost = losses.filter(|problem| problem.is_loss()).count();
+    if context.json {
+        let rows: Vec<_> = reports
+            .iter()
+            .map(|(session, report)| {
+                let problems: Vec<String> = report.problems.iter().map(describe).collect();
+                json!({
+                    "session": session, "events": report.events, "bytes": report.bytes,
+                    "blobs": report.blobs, "problems": problems,
+                    "ok": !report.problems.iter().any(Problem::is_loss),
+                })
+            })
+            .collect();
+        context.print_json(&rows)?;
+    } else {
+        for (session, report) in reports {
+            let sign = if report.problems.is_empty() { "✓" } else { "✗" };
+            print(&format!(
+                "{sign} {session}: {} events, {}, {} blobs",
+                report.events,
+                style::bytes(report.bytes),
+                report.blobs
+            ));
+            for problem in &report.problems {
+                print(&format!("    {}", style::sanitize(&describe(problem))));
+            }
+        }
+    }
+    match lost {
+        0 => Ok(Exit::Done),
+        _ if context.json => Ok(Exit::Failed),
+        _ => Err(CommandError::failed(format!("{lost} thing(s) that had been recorded are damaged"))
+            .hint("go on with what is certain, keeping the rest aside: segue verify <session> --repair")),
+    }
+}
+
+fn describe(problem: &Problem) -> String {
+    match problem {
+        Problem::TornTail { bytes } => format!(
+            "journal.jsonl: {bytes} bytes of an unfinished write at the end, which the next resume sets aside; nothing that was reported is lost"
+        ),
+        Problem::Damaged(damage) => {
+            format!("journal.jsonl, line {}: {}", damage.line, damage.finding)
+        }
+        Problem::Blob { line, error } => format!("journal.jsonl, line {line}: {error}"),
+        Problem::Identity { error: Some(error) } => error.to_string(),
+        Problem::Identity { error: None } => {
+            "session.json says something else than the journal, which the next resume mends".to_owned()
+        }
+        Problem::Snapshot => {
+            "state.json says something else than the journal: it is a cache, and is made anew".to_owned()
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Settings: what can be set, where each comes from, and what holds now.
+//!
+//! One list ([`KEYS`]) drives reading, checking, `segue config` and the documentation. A setting
+//! comes from the command line, else from its environment variable, else from `config.toml` in the
+//! home, else from its default.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use segue_agents::native::{Effort, Provider, Secret, Settings};
+use segue_core::{
+    caps::Caps,
+    usage::{Micros, Price},
+};
+
+use crate::error::CommandError;
+
+/// What a value has to look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text,
+    Count,
+    Duration,
+    Money,
+    Url,
+    Effort,
+    /// Never printed.
+    Secret,
+}
+
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) env: Option<&'static str>,
+    pub(crate) default: Option<&'static str>,
+    pub(crate) kind: Kind,
+    pub(crate) about: &'static str,
+}
+
+const fn key(
+    name: &'static str,
+    env: Option<&'static str>,
+    default: Option<&'static str>,
+    kind: Kind,
+    about: &'static str,
+) -> Key {
+    Key { name, env, default, kind, about }
+}
+
+/// Everything that can be set, but for prices (`prices.<model>.input` and so on).
+pub(crate) const KEYS: &[Key] = &[
+    key("agent", Some("SEGUE_AGENT"), Some("native"), Kind::Text, "Who works when no agent is named."),
+    key("model", Some("SEGUE_MODEL"), Some("script"), Kind::Text, "The native agent's model: anthropic/…, openai/…, chat/…, script:FILE, or script."),
+    key("caps.turns", Some("SEGUE_MAX_TURNS"), Some("50"), Kind::Count, "The most turns of a session."),
+    key("caps.steps", Some("SEGUE_MAX_STEPS"), Some("200"), Kind::Count, "The most model calls of a turn."),
+    key("caps.time", Some("SEGUE_MAX_TIME"), None, Kind::Duration, "The longest that a run may take, from its start or resume: 90s, 15m, 2h."),
+    key("caps.tokens", Some("SEGUE_MAX_TOKENS"), None, Kind::Count, "The most tokens of a session: 400k, 2M."),
+    key("caps.cost", Some("SEGUE_MAX_COST"), None, Kind::Money, "The most money of a session, in dollars."),
+    key("anthropic.base_url", Some("ANTHROPIC_BASE_URL"), None, Kind::Url, "Where the Anthropic Messages API is."),
+    key("anthropic.key", Some("ANTHROPIC_API_KEY"), None, Kind::Secret, "The key for it."),
+    key("openai.base_url", Some("OPENAI_BASE_URL"), None, Kind::Url, "Where the OpenAI Responses API is."),
+    key("openai.key", Some("OPENAI_API_KEY"), None, Kind::Secret, "The key for it."),
+    key("chat.base_url", Some("SEGUE_CHAT_BASE_URL"), None, Kind::Url, "Where a Chat Completions API is."),
+    key("chat.key", Some("SEGUE_CHAT_KEY"), None, Kind::Secret, "The key for it."),
+    key("native.effort", Some("SEGUE_EFFORT"), None, Kind::Effort, "How hard the model thinks: low, medium or high."),
+    key("native.context_tokens", None, None, Kind::Count, "The model's context, where Segue does not know it."),
+    key("native.idle_timeout", None, Some("120s"), Kind::Duration, "A model that stays silent for so long has cut the stream."),
+    key("native.attempts", None, Some("5"), Kind::Count, "How often a failed model call is made, all in all."),
+];
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Default,
+    File,
+    Environment(&'static str),
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File => f.write_str("config.toml"),
+            Self::Environment(name) => f.write_str(name),
+        }
+    }
+}
+
+/// What holds now.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) path: PathBuf,
+    pub(crate) values: BTreeMap<&'static str, (String, Source)>,
+    pub(crate) prices: HashMap<String, Price>,
+}
+
+/// Reads an environment variable; one that is empty is not set.
+pub(crate) type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+impl Config {
+    pub(crate) fn load(home: &Path, env: Env<'_>) -> Result<Self, CommandError> {
+        let path = home.join("config.toml");
+        let (mut file, prices) = read_file(&path)?;
+        let mut values = BTreeMap::new();
+        for key in KEYS {
+            let from_env = key.env.and_then(|name| {
+                let value = env(name).filter(|value| !value.trim().is_empty())?;
+                Some((value, Source::Environment(name)))
+            });
+            let from_file = file.remove(key.name).map(|value| (value, Source::File));
+            let default = key.default.map(|value| (value.to_owned(), Source::Default));
+            let Some((value, source)) = from_env.or(from_file).or(default) else { continue };
+            check(key, &value).map_err(|why| {
+                let at = match &source {
+                    Source::Environment(name) => (*name).to_owned(),
+                    _ => format!("{}: {}", path.display(), key.name),
+                };
+                CommandError::usage(format!("{at}: {why}"))
+            })?;
+            values.insert(key.name, (value, source));
+        }
+        if let Some(name) = file.keys().next() {
+            return Err(unknown_key(&path, name));
+        }
+        Ok(Self { path, values, prices })
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(|(value, _)| value.as_str())
+    }
+
+    fn count(&self, name: &str) -> Option<u64> {
+        self.get(name).and_then(|text| parse_count(text).ok())
+    }
+
+    fn duration(&self, name: &str) -> Option<Duration> {
+        self.get(name).and_then(|text| parse_duration(text).ok())
+    }
+
+    pub(crate) fn caps(&self) -> Caps {
+        let small = |name| self.count(name).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+        Caps {
+            turns: small("caps.turns"),
+            steps: small("caps.steps"),
+            wall_clock_secs: self.duration("caps.time").map(|time| time.as_secs()),
+            tokens: self.count("caps.tokens"),
+            cost_micros: self.get("caps.cost").and_then(|text| parse_money(text).ok()),
+        }
+    }
+
+    pub(crate) fn attempts(&self) -> u32 {
+        self.count("native.attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(5)
+    }
+
+    /// How to reach a provider's API. A server for Chat Completions may be named by the OpenAI
+    /// variables too, since most of them ask for that.
+    pub(crate) fn model_settings(&self, provider: Provider, env: Env<'_>) -> Settings {
+        let word = provider.word();
+        let known = Settings::from_env(provider, env);
+        let get = |what: &str| self.get(&format!("{word}.{what}")).map(str::to_owned);
+        Settings {
+            base_url: get("base_url").or(known.base_url),
+            key: get("key").map(Secret::new).or(known.key),
+            idle_timeout: self.duration("native.idle_timeout").unwrap_or(known.idle_timeout),
+            effort: self.get("native.effort").and_then(parse_effort),
+            context_tokens: self.count("native.context_tokens"),
+            ..Settings::from_env(provider, env)
+        }
+    }
+}
+
+type FileValues = (BTreeMap<String, String>, HashMap<String, Price>);
+
+/// The file as dotted names and texts. A file that is not there is empty.
+fn read_file(path: &Path) -> Result<FileValues, CommandError> {
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        read => {
+            read.map_err(|error| CommandError::failed(format!("{}: {error}", path.display())))?
+        }
+    };
+    let bad = |why: String| CommandError::usage(format!("{}: {why}", path.display()));
+    let mut table: toml::Table = toml::from_str(&text).map_err(|error| bad(error.to_string()))?;
+    let prices = match table.remove("prices") {
+        None => HashMap::new(),
+        Some(prices) => prices.try_into().map_err(|error| bad(format!("prices: {error}")))?,
+    };
+    let mut values = BTreeMap::new();
+    flatten("", &toml::Value::Table(table), &mut values);
+    Ok((values, prices))
+}
+
+fn flatten(prefix: &str, value: &toml::Value, into: &mut BTreeMap<String, String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (name, value) in table {
+                let dotted =
+                    if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+                flatten(&dotted, value, into);
+            }
+        }
+        toml::Value::String(text) => drop(into.insert(prefix.to_owned(), text.clone())),
+        other => drop(into.insert(prefix.to_owned(), other.to_string())),
+    }
+}
+
+pub(crate) fn unknown_key(path: &Path, name: &str) -> CommandError {
+    let close = KEYS.iter().map(|key| key.name).find(|known| {
+        known.split('.').next_back() == name.split('.').next_back() || known.starts_with(name)
+    });
+    let error = CommandError::usage(format!("{}: there is no setting `{name}`", path.display()));
+    match close {
+        Some(known) => error.hint(format!("did you mean `{known}`?")),
+        None => error.hint("segue config lists them all"),
+    }
+}
+
+/// Says why a value is not one for this key.
+pub(crate) fn check(key: &Key, value: &str) -> Result<(), String> {
+    match key.kind {
+        Kind::Text if value.is_empty() => Err("must not be empty".to_owned()),
+        Kind::Text | Kind::Secret => Ok(()),
+        Kind::Count => parse_count(value).map(drop),
+        Kind::Duration => parse_duration(value).map(drop),
+        Kind::Money => parse_money(value).map(drop),
+        Kind::Effort => parse_effort(value)
+            .map(drop)
+            .ok_or_else(|| format!("`{value}` is not low, medium or high")),
+        Kind::Url if value.starts_with("http://") || value.starts_with("https://") => Ok(()),
+        Kind::Url => Err(format!("`{value}` does not begin with http:// or https://")),
+    }
+}
+
+fn parse_effort(text: &str) -> Option<Effort> {
+    [Effort::Low, Effort::Medium, Effort::High].into_iter().find(|effort| effort.word() == text)
+}
+
+/// `1500`, `400k` or `2M`.
+pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+    let bad = || format!("`{text}` is not a number such as 1500, 400k or 2M");
+    let text = text.trim().replace('_', "");
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'k' | b'K') => (&text[..text.len() - 1], 1_000),
+        Some(b'm' | b'M') => (&text[..text.len() - 1], 1_000_000),
+        _ => (text.as_str(), 1),
+    };
+    digits.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(bad)
+}
+
+/// `90s`, `15m`, `2h` or `1h30m`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let bad = || format!("`{text}` is not a time such as 90s, 15m or 2h");
+    let parsed: jiff::SignedDuration = text.trim().parse().map_err(|_| bad())?;
+    Duration::try_from(parsed).map_err(|_| bad())
+}
+
+/// `5`, `2.50` or `$2.50`.
+pub(crate) fn parse_money(text: &str) -> Result<Micros, String> {
+    let bad = || format!("`{text}` is not a sum in dollars such as 2.50");
+    let dollars: f64 = text.trim().trim_start_matches('$').parse().map_err(|_| bad())?;
+    if dollars.is_finite() && dollars >= 0.0 { Ok(Micros::from_dollars(dollars)) } else { Err(bad()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, env: &[(&str, &str)]) -> Result<Config, String> {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("config.toml"), text).unwrap();
+        let get = |name: &str| {
+            env.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        Config::load(dir.path(), &get)
+            .map_err(|error| error.to_string().replace(&dir.path().display().to_string(), "HOME"))
+    }
+
+    #[test]
+    fn the_environment_wins_over_the_file_and_the_file_over_the_default() {
+        let config = load(
+            "model = 'openai/gpt-5'\n[caps]\nturns = 7\ntime = '1h30m'\ntokens = '2M'\ncost = 2.5\n",
+            &[("SEGUE_MAX_TURNS", "9"), ("SEGUE_MODEL", "")],
+        )
+        .unwrap();
+        assert_eq!(config.get("model"), Some("openai/gpt-5"));
+        assert_eq!(config.get("agent"), Some("native"));
+        let caps = config.caps();
+        assert_eq!(caps.turns, Some(9));
+        assert_eq!(caps.wall_clock_secs, Some(5400));
+        assert_eq!(caps.tokens, Some(2_000_000));
+        assert_eq!(caps.cost_micros, Some(Micros(2_500_000)));
+        assert_eq!(config.values["caps.turns"].1, Source::Environment("SEGUE_MAX_TURNS"));
+    }
+
+    #[test]
+    fn mistakes_name_the_file_and_the_place() {
+        assert_eq!(
+            load("[caps]\nturns = 'many'\n", &[]).unwrap_err(),
+            "error: HOME/config.toml: caps.turns: `many` is not a number such as 1500, 400k or 2M"
+        );
+        assert!(load("model = [", &[]).unwrap_err().contains("line 1, column"));
+        assert!(load("max_turns = 1", &[]).unwrap_err().contains("no setting `max_turns`"));
+        assert!(load("turns = 1", &[]).unwrap_err().contains("did you mean `caps.turns`"));
+        let error = load("", &[("SEGUE_MAX_COST", "lots")]).unwrap_err();
+        assert!(error.starts_with("error: SEGUE_MAX_COST: `lots`"), "{error}");
+    }
+
+    #[test]
+    fn prices_are_read_by_model() {
+        let config = load("[prices.'chat/llama']\ninput = 1\noutput = 2.5\n", &[]).unwrap();
+        assert_eq!(config.prices["chat/llama"].output, 2.5);
+    }
+}

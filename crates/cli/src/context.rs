@@ -1,0 +1,221 @@
+//! What every command starts from: the home, the settings, the clock, and how to print.
+
+use std::{
+    env,
+    io::{self, IsTerminal, Write},
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use jiff::Timestamp;
+use segue_core::selector::Selector;
+use segue_journal::{Clock, Home, RealDisk, lock::Holder, system_clock};
+use segue_view::{
+    index::Index,
+    select::{self, Found, SelectError},
+    style::{self, Style},
+};
+use segue_workspace::Repo;
+
+use crate::{config::Config, error::CommandError};
+
+/// Options that every command has.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Global {
+    /// Where Segue keeps its sessions [default: the nearest .segue above, else ~/.segue]
+    #[arg(long, global = true, value_name = "DIR", env = "SEGUE_HOME", hide_env_values = true)]
+    pub(crate) home: Option<PathBuf>,
+    /// Print the result as JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colour
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
+    pub(crate) color: ColorWhen,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ColorWhen {
+    #[default]
+    Auto,
+    Always,
+    Never,
+}
+
+pub(crate) struct Context {
+    pub(crate) home: Home,
+    pub(crate) json: bool,
+    pub(crate) cwd: PathBuf,
+    pub(crate) clock: Clock,
+    color: ColorWhen,
+}
+
+impl Context {
+    pub(crate) fn new(global: &Global) -> Result<Self, CommandError> {
+        let cwd = env::current_dir().map_err(|error| {
+            CommandError::failed(format!("the working directory can't be read: {error}"))
+        })?;
+        let dir = home_dir(global.home.as_deref(), &cwd)?;
+        Ok(Self {
+            home: Home::new(Arc::new(RealDisk), dir),
+            json: global.json,
+            cwd,
+            clock: clock()?,
+            color: global.color,
+        })
+    }
+
+    pub(crate) fn config(&self) -> Result<Config, CommandError> {
+        Config::load(self.home.dir(), &|name| env::var(name).ok())
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    pub(crate) fn me(&self) -> Holder {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Holder { pid: std::process::id(), host, since: self.now() }
+    }
+
+    /// How to print to stdout.
+    pub(crate) fn out(&self) -> Style {
+        self.style(io::stdout().is_terminal(), rustix::stdio::stdout())
+    }
+
+    /// How to print to stderr.
+    pub(crate) fn err(&self) -> Style {
+        self.style(io::stderr().is_terminal(), rustix::stdio::stderr())
+    }
+
+    fn style(&self, terminal: bool, fd: impl std::os::fd::AsFd) -> Style {
+        let color = match self.color {
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+            ColorWhen::Auto => {
+                terminal
+                    && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+                    && env::var_os("TERM").is_none_or(|value| value != "dumb")
+            }
+        };
+        let columns = env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+        let width = columns.or_else(|| {
+            let size = rustix::termios::tcgetwinsize(fd).ok()?;
+            (terminal && size.ws_col > 0).then_some(usize::from(size.ws_col))
+        });
+        Style::new(color, width.unwrap_or(100))
+    }
+
+    /// The repository that the working directory is in.
+    pub(crate) fn repo(&self) -> Result<Repo, CommandError> {
+        segue_workspace::identify(&self.cwd)
+            .map_err(|error| CommandError::failed(error.to_string()))
+    }
+
+    /// The list of sessions, up to date. What had to be mended is said.
+    pub(crate) fn index(&self) -> Result<Index, CommandError> {
+        let mut index = Index::open(&self.home).map_err(view_error)?;
+        index.refresh().map_err(view_error)?;
+        for note in index.take_notes() {
+            say(&format!("note: {note}"));
+        }
+        Ok(index)
+    }
+
+    /// Finds the session that is meant.
+    pub(crate) fn find(&self, text: Option<&str>) -> Result<Found, CommandError> {
+        self.resolve(text, select::resolve)
+    }
+
+    /// Finds the session that is meant; without one, the latest that can be resumed.
+    pub(crate) fn find_resumable(&self, text: Option<&str>) -> Result<Found, CommandError> {
+        self.resolve(text, select::resolve_resumable)
+    }
+
+    fn resolve(
+        &self,
+        text: Option<&str>,
+        resolve: impl Fn(&mut Index, &Selector, Option<&str>) -> Result<Found, SelectError>,
+    ) -> Result<Found, CommandError> {
+        let selector = Selector::parse(text.unwrap_or_default());
+        let mut index = Index::open(&self.home).map_err(view_error)?;
+        // A number needs neither the repository nor a fresh index: the quick way stays quick.
+        let repo = match selector {
+            Selector::Latest => Some(self.repo()?.id),
+            _ => None,
+        };
+        resolve(&mut index, &selector, repo.as_deref()).map_err(select_error)
+    }
+
+    /// Prints a result as JSON.
+    pub(crate) fn print_json(&self, value: &impl serde::Serialize) -> Result<(), CommandError> {
+        let text = serde_json::to_string_pretty(value)
+            .map_err(|error| CommandError::failed(error.to_string()))?;
+        print(&text);
+        Ok(())
+    }
+}
+
+pub(crate) fn view_error(error: segue_view::Error) -> CommandError {
+    match error {
+        segue_view::Error::Journal(error) => error.into(),
+        error => CommandError::failed(error.to_string()).hint("segue doctor"),
+    }
+}
+
+fn select_error(error: SelectError) -> CommandError {
+    use segue_core::Exit;
+    let message = error.to_string();
+    match error {
+        SelectError::Ambiguous { candidates, .. } => candidates
+            .iter()
+            .fold(CommandError::usage(message), |error, one| {
+                let prompt = style::sanitize(&one.prompt);
+                error.hint(format!("{}: {}", one.selector(), style::shorten(&prompt, 60)))
+            }),
+        SelectError::View(error) => view_error(error),
+        _ => CommandError::new(Exit::NoSuchSession, message).hint("segue list --all"),
+    }
+}
+
+/// To stdout, where a reader that has gone away is no error.
+pub(crate) fn print(text: &str) {
+    let _ = writeln!(io::stdout().lock(), "{text}");
+}
+
+/// To stderr, also when the terminal is gone.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+/// `--home`, else `SEGUE_HOME` (both in `named`), else the nearest `.segue` above, else `~/.segue`.
+fn home_dir(named: Option<&Path>, cwd: &Path) -> Result<PathBuf, CommandError> {
+    if let Some(named) = named.filter(|path| !path.as_os_str().is_empty()) {
+        return Ok(cwd.join(named));
+    }
+    let above = cwd.ancestors().map(|dir| dir.join(".segue")).find(|dir| is_ours(dir));
+    if let Some(found) = above {
+        return Ok(found);
+    }
+    match env::var_os("HOME").filter(|home| !home.is_empty()) {
+        Some(home) => Ok(PathBuf::from(home).join(".segue")),
+        None => Err(CommandError::usage("there is no home directory: HOME is not set")
+            .hint("name a place with --home or SEGUE_HOME")),
+    }
+}
+
+/// A home that somebody else put into our way (in a shared directory, say) could name another
+/// server for our keys: only our own counts.
+fn is_ours(dir: &Path) -> bool {
+    dir.metadata()
+        .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::getuid().as_raw())
+}
+
+/// The machine's clock, or the one that `SEGUE_CLOCK` fixes: for tests and for pictures.
+fn clock() -> Result<Clock, CommandError> {
+    let Ok(fixed) = env::var("SEGUE_CLOCK") else { return Ok(system_clock()) };
+    let at: Timestamp = fixed
+        .parse()
+        .map_err(|error| CommandError::usage(format!("SEGUE_CLOCK: {error}")))?;
+    Ok(Arc::new(move || at))
+}

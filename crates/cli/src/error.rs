@@ -1,0 +1,108 @@
+//! What a person is told when a command fails: what happened, why, and what would help.
+
+use std::{fmt, io};
+
+use segue_core::Exit;
+use segue_loops::launch::LaunchError;
+use serde_json::json;
+
+pub(crate) type CommandResult = Result<Exit, CommandError>;
+
+/// An error with its exit status and the commands that help.
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    pub(crate) exit: Exit,
+    message: String,
+    hints: Vec<String>,
+}
+
+impl CommandError {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self { exit, message: message.into(), hints: Vec::new() }
+    }
+
+    pub(crate) fn failed(message: impl Into<String>) -> Self {
+        Self::new(Exit::Failed, message)
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, message)
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// As one JSON object on one line.
+    pub(crate) fn to_json(&self) -> String {
+        let Self { exit, message, hints } = self;
+        json!({ "error": { "status": exit.code(), "message": message, "hints": hints } }).to_string()
+    }
+}
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        for hint in &self.hints {
+            write!(f, "\n  hint: {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<segue_journal::Error> for CommandError {
+    fn from(error: segue_journal::Error) -> Self {
+        use segue_journal::Error as E;
+        let message = error.to_string();
+        match &error {
+            E::Busy { holder, .. } => {
+                let why = format!("the session is in use by {holder}");
+                Self::new(Exit::Busy, why).hint("watch it: segue watch <session>")
+            }
+            E::NotASession { .. } => Self::new(Exit::NoSuchSession, message).hint("segue list"),
+            E::Damaged { .. } => Self::failed(message)
+                .hint("look closer: segue verify <session>")
+                .hint("go on with what is certain, keeping the rest aside: segue verify <session> --repair"),
+            E::Newer { .. } => Self::failed(message).hint("install the newer Segue"),
+            E::Poisoned { first, .. } => with_io_hint(Self::failed(&message), None, first),
+            E::Io { source, .. } => {
+                with_io_hint(Self::failed(&message), Some(source.kind()), &source.to_string())
+            }
+            _ => Self::failed(message).hint("segue doctor"),
+        }
+    }
+}
+
+/// What helps against the usual troubles of a disk.
+fn with_io_hint(error: CommandError, kind: Option<io::ErrorKind>, text: &str) -> CommandError {
+    let is = |wanted: io::ErrorKind| kind == Some(wanted) || text == wanted.to_string();
+    if is(io::ErrorKind::StorageFull) || text.contains("No space left") {
+        error.hint("the disk is full: free some space, then `segue resume`; nothing recorded is lost")
+    } else if is(io::ErrorKind::ReadOnlyFilesystem) || is(io::ErrorKind::PermissionDenied) {
+        error.hint("Segue needs to write to its home: choose another one with --home or SEGUE_HOME")
+    } else {
+        error.hint("segue doctor")
+    }
+}
+
+impl From<LaunchError> for CommandError {
+    fn from(error: LaunchError) -> Self {
+        let message = error.to_string();
+        match error {
+            LaunchError::Journal(error) => error.into(),
+            LaunchError::Workspace { .. } => Self::failed(message)
+                .hint("the workspace has moved or is gone: name its new place with --dir"),
+            LaunchError::NoPrice { model } => Self::usage(message).hint(format!(
+                "say what it costs per million tokens: segue config set 'prices.{model}.input' 3 \
+                 and segue config set 'prices.{model}.output' 15"
+            )),
+        }
+    }
+}
+
+impl From<io::Error> for CommandError {
+    fn from(error: io::Error) -> Self {
+        Self::failed(error.to_string())
+    }
+}

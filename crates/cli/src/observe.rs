@@ -1,0 +1,186 @@
+//! What a person sees of a run while it goes on, and at its end.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use segue_core::{
+    Body, Event, Exit,
+    event::{Reason, SessionStopped},
+};
+use segue_journal::Session;
+use segue_runner::supervisor::{Activity, Observer};
+use segue_view::{
+    json::event_json,
+    render::{Detail, event_line},
+    style::{self, Style},
+};
+use serde_json::json;
+
+use crate::{
+    context::{Context, print, say},
+    error::CommandResult,
+};
+
+/// How often the line at the bottom is drawn anew.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// Prints events as they become durable: the agent's words to stdout, the rest to stderr; or all of
+/// them as JSON lines to stdout.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    json: bool,
+    out: Style,
+    err: Style,
+    spinner: Option<Spinner>,
+}
+
+impl Watcher {
+    pub(crate) fn new(context: &Context) -> Self {
+        let spins = !context.json && io::stderr().is_terminal();
+        let spinner = spins.then(|| Spinner { since: Instant::now(), drawn: None, frame: 0 });
+        Self { json: context.json, out: context.out(), err: context.err(), spinner }
+    }
+
+    pub(crate) fn began(&mut self, number: u64, dir: &Path) {
+        if !self.json {
+            say(&format!("● session {number} · {}", style::sanitize(&dir.display().to_string())));
+        }
+    }
+
+    fn wipe(&mut self) {
+        if let Some(spinner) = &mut self.spinner {
+            spinner.wipe();
+        }
+    }
+}
+
+impl Observer for Watcher {
+    fn event(&mut self, event: &Event) {
+        if self.json {
+            return print(&event_json(event).to_string());
+        }
+        self.wipe();
+        match &event.body {
+            // Said by the conclusion, and by the plan before.
+            Body::SessionStopped(_) | Body::SessionResumed(_) | Body::SessionStarted(_) => {}
+            Body::TextWritten(_) => {
+                if let Some(text) = event_line(event, &self.out, Detail::Short) {
+                    print(&text);
+                }
+            }
+            _ => {
+                if let Some(line) = event_line(event, &self.err, Detail::Short) {
+                    say(&line);
+                }
+            }
+        }
+        if let Some(spinner) = &mut self.spinner {
+            spinner.since = Instant::now();
+        }
+    }
+
+    fn progress(&mut self, what: Activity<'_>) {
+        if let Some(spinner) = &mut self.spinner {
+            spinner.draw(what, &self.err);
+        }
+    }
+}
+
+/// One line at the bottom of a terminal that shows that something goes on.
+#[derive(Debug)]
+struct Spinner {
+    since: Instant,
+    drawn: Option<Instant>,
+    frame: usize,
+}
+
+impl Spinner {
+    fn draw(&mut self, what: Activity<'_>, style: &Style) {
+        if self.drawn.is_some_and(|at| at.elapsed() < FRAME) {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        self.frame += 1;
+        let text = match what {
+            Activity::Answering(_) => "answering".to_owned(),
+            Activity::Thinking => "thinking".to_owned(),
+            Activity::Waiting(left) => format!("again in {}", style::duration(left)),
+            Activity::Running(command) => format!("running {}", style::sanitize(command)),
+        };
+        let sign = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧'][self.frame % 8];
+        let elapsed = style::duration(self.since.elapsed());
+        let line = format!("  {sign} {text} · {elapsed}");
+        let line = style::shorten(&line, style.width.saturating_sub(1));
+        let mut err = io::stderr().lock();
+        let _ = write!(err, "\r\x1b[2K{}", style.paint(style::Paint::Dim, &line));
+        let _ = err.flush();
+    }
+
+    fn wipe(&mut self) {
+        if self.drawn.take().is_some() {
+            let _ = write!(io::stderr().lock(), "\r\x1b[2K");
+        }
+    }
+}
+
+/// What a stop means for whoever called.
+pub(crate) fn exit_of(stop: &SessionStopped) -> Exit {
+    match stop.reason {
+        Reason::Done => Exit::Done,
+        Reason::Interrupted => Exit::Interrupted(stop.signal.unwrap_or(2)),
+        Reason::Limit | Reason::Cap | Reason::Looping | Reason::AgentCrashed => Exit::Stopped,
+        Reason::Failed | Reason::Disk | Reason::Unknown => Exit::Failed,
+    }
+}
+
+/// The last words: how it ended, what it cost, and the one command that goes on.
+pub(crate) fn conclude(
+    context: &Context,
+    mut watcher: Watcher,
+    selector: &str,
+    dir: &Path,
+    stop: &SessionStopped,
+) -> CommandResult {
+    watcher.wipe();
+    let exit = exit_of(stop);
+    let next = (stop.reason != Reason::Done).then(|| format!("segue resume {selector}"));
+    let session = Session::open(context.home.disk().clone(), dir)?;
+    let state = session.state();
+    if context.json {
+        let result = json!({
+            "result": {
+                "session": selector, "id": session.id(), "reason": stop.reason, "cap": stop.cap,
+                "message": stop.message, "hint": stop.hint, "resets_at": stop.resets_at,
+                "status": exit.code(), "turns": state.turn.number, "tokens": state.usage.total(),
+                "cost_dollars": state.cost.dollars(), "next": next, "dir": dir,
+            }
+        });
+        print(&result.to_string());
+        return Ok(exit);
+    }
+    let turns = state.turn.number;
+    let plural = if turns == 1 { "" } else { "s" };
+    let spent = format!(
+        "{turns} turn{plural} · {} tokens · {}",
+        style::tokens(state.usage.total()),
+        style::money(state.cost, state.unpriced_calls)
+    );
+    let message = style::sanitize(&stop.message);
+    match next {
+        None => say(&format!("✓ session {selector} is completed: {message} · {spent}")),
+        Some(next) => {
+            say(&format!("■ session {selector} has stopped: {message} · {spent}"));
+            if let Some(at) = stop.resets_at {
+                say(&format!("  resets {}", style::relative(at, context.now())));
+            }
+            if let Some(hint) = &stop.hint {
+                say(&format!("  hint: {}", style::sanitize(hint)));
+            }
+            say(&next);
+        }
+    }
+    Ok(exit)
+}

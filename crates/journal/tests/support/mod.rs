@@ -1,0 +1,51 @@
+//! What the journal's tests share: a session to create, and a clock that only counts.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicI64, Ordering},
+};
+
+use jiff::Timestamp;
+use segue_core::{
+    Payload,
+    caps::Caps,
+    event::TextWritten,
+    identity::{LoopKind, RepoRef},
+};
+use segue_journal::{Clock, home::NewSession, lock::Holder};
+
+const START: i64 = 1_794_000_000_000;
+
+pub(crate) fn me() -> Holder {
+    Holder { pid: std::process::id(), host: "here".to_owned(), since: time(0) }
+}
+
+pub(crate) fn time(millis: i64) -> Timestamp {
+    Timestamp::from_millisecond(START + millis).unwrap()
+}
+
+/// A clock that goes on by a millisecond each time that somebody looks.
+pub(crate) fn counting_clock() -> Clock {
+    let looks = AtomicI64::new(0);
+    Arc::new(move || time(looks.fetch_add(1, Ordering::Relaxed)))
+}
+
+pub(crate) fn new(prompt: &str) -> NewSession {
+    NewSession {
+        repo: RepoRef { id: "repo".into(), identity: "/repo".into(), head: None, branch: None },
+        workspace: "/repo".into(),
+        loop_kind: LoopKind::Solo,
+        agent: "native".into(),
+        model: None,
+        prompt: prompt.into(),
+        proof: None,
+        caps: Caps::default(),
+        lineage: None,
+        name: None,
+        segue: "0".into(),
+    }
+}
+
+pub(crate) fn said(text: impl Into<String>) -> TextWritten {
+    TextWritten { text: Payload::inline(text) }
+}

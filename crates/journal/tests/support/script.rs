@@ -1,0 +1,131 @@
+//! A script of events as a real session has them: every kind, and texts from many languages.
+
+use segue_core::{
+    Payload,
+    caps::{Cap, Caps},
+    event::{
+        Body, Cause, Draft, Failure, JournalRepaired, LimitHit, ModelCalled, ModelFailed,
+        ModelReplied, ModelStop, Outcome, Process, ProofReturned, ProofStarted, Reason,
+        SessionNamed, SessionResumed, SessionStarted, SessionStopped, ThinkingWritten, ToolCalled,
+        ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted, WarningRaised,
+    },
+    usage::{Micros, Usage},
+};
+
+use crate::support::{said, time};
+
+/// A few hundred events of every kind but the first, as a session of so many turns has them.
+pub(crate) fn script(turns: u32) -> Vec<Draft> {
+    let by = Process { pid: 4711, host: "büro-1".into(), segue: "0.1.0".into() };
+    let caps = Caps { turns: Some(40), ..Caps::default() };
+    let mut drafts: Vec<Draft> = vec![
+        SessionNamed { name: "Zähler reparieren 🛠".into() }.into(),
+        SessionStarted { by: by.clone(), caps }.into(),
+    ];
+    for turn in 1..=turns {
+        let bodies = opening(turn).into_iter().chain(middle(turn)).chain(closing(turn));
+        drafts.extend(bodies.map(|(id, body)| Draft {
+            turn: Some(turn),
+            agent: Some("native".to_owned()),
+            id: id.map(|id: &str| format!("{id}_{turn}")),
+            body,
+        }));
+        if turn % 7 == 0 {
+            drafts.extend(interruption(&by, caps));
+        }
+    }
+    drafts
+}
+
+type Step = (Option<&'static str>, Body);
+
+fn opening(turn: u32) -> Vec<Step> {
+    let prompt = Payload::inline(format!("Schritt {turn}: prüfe, ob α < β\n\tund \"zitiere\" es\u{7}"));
+    let cause = if turn == 1 { Cause::Person } else { Cause::Proof };
+    let model = "claude-example-5".to_owned();
+    let failed = ModelFailed {
+        error: Failure::Overloaded,
+        message: "529 overloaded".into(),
+        retry_in_ms: Some(1500),
+    };
+    vec![
+        (None, TurnStarted { prompt, cause }.into()),
+        (None, ModelCalled { model: model.clone(), attempt: 1, messages: turn.into() }.into()),
+        (None, failed.into()),
+        (None, ModelCalled { model, attempt: 2, messages: turn.into() }.into()),
+    ]
+}
+
+fn middle(turn: u32) -> Vec<Step> {
+    let thinking = ThinkingWritten {
+        text: Payload::inline("考え中… ".repeat(turn as usize % 9)),
+        signature: Some(Payload::inline("Zm9v".repeat(20))),
+    };
+    let input = format!(r#"{{"command":"cargo test -p teil-{turn}","why":"日本語 \u00e4"}}"#);
+    let replied = ModelReplied {
+        model: "claude-example-5".into(),
+        stop: ModelStop::ToolUse,
+        usage: Usage { input: 12_345, output: u64::from(turn) * 17, ..Usage::default() },
+        cost_micros: (turn % 3 > 0).then_some(Micros(1234)),
+        reply_id: Some(format!("msg_{turn:020}")),
+    };
+    let returned = ToolReturned {
+        status: ToolStatus::Done,
+        output: Payload::inline("test ok … 👍🏽\r\n".repeat(turn as usize % 13)),
+        exit: Some(0),
+        touched: vec!["src/größe.rs".into()],
+    };
+    vec![
+        (None, thinking.into()),
+        (None, said(format!("Ich sehe mir Teil {turn} an. \u{2028} e\u{301}")).into()),
+        (Some("call"), ToolCalled { name: "shell".into(), input: Payload::inline(input) }.into()),
+        (None, replied.into()),
+        (Some("call"), ToolStarted {}.into()),
+        (Some("call"), returned.into()),
+    ]
+}
+
+fn closing(turn: u32) -> Vec<Step> {
+    let passed = ProofReturned {
+        status: ToolStatus::Done,
+        exit: Some(1),
+        output: Payload::inline("FAILED tests::zähler\n".repeat(3)),
+    };
+    let mut steps: Vec<Step> = vec![
+        (None, TurnEnded { outcome: Outcome::Finished }.into()),
+        (None, ProofStarted { command: "cargo test".into() }.into()),
+        (None, passed.into()),
+    ];
+    if turn % 5 == 0 {
+        let data = serde_json::value::to_raw_value(&serde_json::json!({"on": "füße"})).unwrap();
+        steps.push((None, Body::Unknown { kind: "moon.landed".into(), data }));
+        steps.push((None, WarningRaised { message: "knapp".into() }.into()));
+    }
+    steps
+}
+
+fn interruption(by: &Process, caps: Caps) -> Vec<Draft> {
+    let stopped = SessionStopped {
+        reason: Reason::Cap,
+        cap: Some(Cap::Turns),
+        signal: None,
+        resets_at: Some(time(60_000)),
+        message: "genug für heute".into(),
+        hint: Some("segue resume 1 --max-turns 80".into()),
+    };
+    let resumed = SessionResumed {
+        by: by.clone(),
+        caps,
+        plan: vec!["1. weiter".into(), "2. prüfen".into()],
+        crashed: false,
+        model: None,
+        workspace: None,
+        leftovers_ended: vec![],
+    };
+    vec![
+        LimitHit { message: "weekly limit".into(), resets_at: Some(time(60_000)) }.into(),
+        stopped.into(),
+        resumed.into(),
+        JournalRepaired { bytes: 17, kept_in: "journal.torn-9".into() }.into(),
+    ]
+}

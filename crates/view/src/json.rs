@@ -1,0 +1,181 @@
+//! What `--json` prints. Names stay as they are: scripts depend on them. Times are RFC 3339, money
+//! is in millionths of a dollar, what is not known is absent or null.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use segue_core::{
+    Identity, SessionId, caps::Caps, event::SessionStopped, identity::LoopKind, status::Status,
+    usage::Usage,
+};
+use segue_journal::lock::Holder;
+use serde::Serialize;
+
+use crate::{row::Row, show::Show};
+
+/// A status as one word: `completed`, `agent_crashed`, `cap:turns`.
+#[must_use]
+pub fn status_word(status: Status) -> String {
+    status.to_string().replace(' ', "_")
+}
+
+/// One session of `segue list --json`.
+#[derive(Debug, Serialize)]
+pub struct RowJson<'a> {
+    pub number: Option<u64>,
+    pub id: SessionId,
+    pub name: Option<&'a str>,
+    pub status: String,
+    pub resumable: bool,
+    pub stop: Option<&'a SessionStopped>,
+    pub repo: &'a str,
+    pub repo_identity: &'a str,
+    pub workspace: &'a std::path::Path,
+    #[serde(rename = "loop")]
+    pub loop_kind: LoopKind,
+    pub agent: &'a str,
+    pub model: Option<&'a str>,
+    pub prompt: &'a str,
+    pub turns: u32,
+    pub runs: u32,
+    pub tokens: u64,
+    pub cost_micros: u64,
+    pub unpriced_calls: u64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub last_text: Option<&'a str>,
+    pub problem: Option<&'a str>,
+    pub holder: Option<&'a Holder>,
+}
+
+impl<'a> From<&'a Row> for RowJson<'a> {
+    fn from(row: &'a Row) -> Self {
+        let status = row.status();
+        Self {
+            number: row.number,
+            id: row.at.id,
+            name: row.name.as_deref(),
+            status: status_word(status),
+            resumable: status.is_resumable(),
+            stop: row.stop.as_ref(),
+            repo: &row.at.repo,
+            repo_identity: &row.repo_identity,
+            workspace: &row.workspace,
+            loop_kind: row.loop_kind,
+            agent: &row.agent,
+            model: row.model.as_deref(),
+            prompt: &row.prompt,
+            turns: row.turns,
+            runs: row.runs,
+            tokens: row.tokens,
+            cost_micros: row.cost.0,
+            unpriced_calls: row.unpriced_calls,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+            last_text: row.last_text.as_deref(),
+            problem: row.problem.as_deref(),
+            holder: row.holder.as_ref(),
+        }
+    }
+}
+
+/// `segue show --json`.
+#[derive(Debug, Serialize)]
+pub struct ShowJson<'a> {
+    pub number: Option<u64>,
+    pub id: SessionId,
+    pub name: Option<&'a str>,
+    pub status: String,
+    pub resumable: bool,
+    pub stop: Option<&'a SessionStopped>,
+    /// The command that goes on from here.
+    pub next: String,
+    pub dir: &'a std::path::Path,
+    pub workspace: Option<&'a std::path::Path>,
+    pub agent: Option<&'a str>,
+    pub model: Option<&'a str>,
+    pub identity: Option<&'a Identity>,
+    pub events: u64,
+    pub turns: u32,
+    pub runs: u32,
+    pub tool_calls: u64,
+    pub usage: Usage,
+    pub tokens: u64,
+    pub cost_micros: u64,
+    pub unpriced_calls: u64,
+    pub caps: Caps,
+    pub created_at: Option<Timestamp>,
+    pub updated_at: Option<Timestamp>,
+    pub last_text: Option<&'a str>,
+    pub problem: Option<&'a str>,
+    pub holder: Option<&'a Holder>,
+    pub files: Vec<FileJson>,
+}
+
+/// One file or directory of a session.
+#[derive(Debug, Serialize)]
+pub struct FileJson {
+    pub path: PathBuf,
+    /// Absent for a directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+impl<'a> From<&'a Show> for ShowJson<'a> {
+    fn from(show: &'a Show) -> Self {
+        let state = &show.state;
+        let identity = state.identity.as_ref();
+        Self {
+            number: show.number,
+            id: show.id,
+            name: state.name.as_deref(),
+            status: status_word(show.status()),
+            resumable: show.status().is_resumable(),
+            stop: state.stop.as_ref(),
+            next: show.advice(),
+            dir: &show.dir,
+            workspace: state.workspace(),
+            agent: identity.map(|identity| identity.agent.as_str()),
+            model: state.model(),
+            identity,
+            events: state.seq,
+            turns: state.turn.number,
+            runs: state.runs,
+            tool_calls: state.tool_calls,
+            usage: state.usage,
+            tokens: state.usage.total(),
+            cost_micros: state.cost.0,
+            unpriced_calls: state.unpriced_calls,
+            caps: state.caps,
+            created_at: identity.map(|identity| identity.created_at),
+            updated_at: state.updated_at,
+            last_text: state.last_text.as_deref(),
+            problem: show.problem.as_deref(),
+            holder: show.holder.as_ref(),
+            files: show
+                .files
+                .iter()
+                .map(|file| FileJson { path: show.dir.join(&file.name), bytes: file.bytes })
+                .collect(),
+        }
+    }
+}
+
+/// One event of `segue log --json`: its journal line without the frame.
+#[must_use]
+pub fn event_json(event: &segue_core::Event) -> serde_json::Value {
+    let data = event.body.data().ok().and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let mut value = serde_json::json!({
+        "seq": event.seq, "at": event.at, "kind": event.body.kind(),
+        "data": data.unwrap_or(serde_json::Value::Null),
+    });
+    let mut add = |name: &str, field: Option<serde_json::Value>| {
+        if let Some(field) = field {
+            value[name] = field;
+        }
+    };
+    add("turn", event.turn.map(Into::into));
+    add("agent", event.agent.clone().map(Into::into));
+    add("id", event.id.clone().map(Into::into));
+    value
+}

@@ -1,0 +1,132 @@
+//! What a resume is about to do, said before it does it.
+//!
+//! A pure look at the state: the same lines are printed for the person and recorded as part of
+//! `session.resumed`.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use segue_core::{
+    State,
+    caps::Caps,
+    decide::{self, Next, Step},
+    state::{Phase, Progress},
+};
+use segue_journal::Session;
+use serde::Serialize;
+
+use crate::style::{self, sanitize, shorten};
+
+/// How the session is to go on.
+#[derive(Clone, Copy, Debug)]
+pub struct Going<'a> {
+    pub selector: &'a str,
+    pub prompt: Option<&'a str>,
+    pub model: Option<&'a str>,
+    pub workspace: Option<&'a Path>,
+    pub caps: Caps,
+    pub now: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    pub lines: Vec<String>,
+    /// What was certainly done before a crash, what certainly not, and what nobody knows.
+    pub done: Vec<String>,
+    pub not_done: Vec<String>,
+    pub unknown: Vec<String>,
+}
+
+/// The plan for going on with `session`.
+#[must_use]
+pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
+    let state = session.state();
+    let certain = decide::certainty(state);
+    let mut lines = vec![headline(state, going)];
+    let mut line = |what: &str, text: String| lines.push(format!("  {what:<9} {text}"));
+    if crashed(state) {
+        if !certain.done.is_empty() {
+            line("done", certain.done.join(", "));
+        }
+        if !certain.not_done.is_empty() {
+            line("not done", certain.not_done.join(", "));
+        }
+        if !certain.unknown.is_empty() {
+            line("unknown", format!("{}: may have run, and is not run again unasked", certain.unknown.join(", ")));
+        }
+        if certain.call_lost {
+            line("lost", "the answer to a model call that was under way: it is asked again".to_owned());
+        }
+    }
+    line("continue", continuation(state, going));
+    if let Some(path) = going.workspace.or_else(|| state.workspace()) {
+        let note = if path.is_dir() { "" } else { " (is not there: name its new place with --dir)" };
+        line("workspace", format!("{}{note}", sanitize(&path.display().to_string())));
+    }
+    line("spend", spend(state, &going.caps));
+    Plan { lines, done: certain.done, not_done: certain.not_done, unknown: certain.unknown }
+}
+
+fn crashed(state: &State) -> bool {
+    state.phase == Phase::Running
+}
+
+fn headline(state: &State, going: &Going<'_>) -> String {
+    let prompt = state.identity.as_ref().map_or("", |identity| identity.prompt.head());
+    let title = state.name.as_deref().unwrap_or(prompt);
+    let title = sanitize(title);
+    let title = shorten(&title, 50);
+    let agent = state.identity.as_ref().map_or("", |identity| identity.agent.as_str());
+    let ago = state.updated_at.map(|at| style::relative(at, going.now)).unwrap_or_default();
+    let how = match &state.stop {
+        _ if crashed(state) => "crashed".to_owned(),
+        Some(stop) => format!("stopped: {}", sanitize(&stop.message)),
+        None => "never started".to_owned(),
+    };
+    format!("↻ resume #{} \"{title}\" · solo · {agent} · {how}, {ago}", going.selector)
+}
+
+fn continuation(state: &State, going: &Going<'_>) -> String {
+    let number = state.turn.number;
+    let model = going.model.or(state.model()).unwrap_or("?");
+    if let Some(prompt) = going.prompt {
+        let prompt = sanitize(prompt);
+        return format!("turn {} with a new prompt: {} ({model})", number + 1, shorten(&prompt, 50));
+    }
+    let what = match decide::next(state) {
+        Next::FirstTurn => "turn 1 from its start".to_owned(),
+        Next::ProofTurn => format!("turn {}, with what the failed proof printed", number + 1),
+        Next::GoOn => format!("turn {}, after a reply that was cut off", number + 1),
+        Next::GiveUp => "nothing: the model refused; give it another prompt".to_owned(),
+        Next::SettleProof | Next::Prove => format!("the proof after turn {number}"),
+        Next::Finish => "nothing is left but to say that it is done".to_owned(),
+        Next::Turn => match decide::step(state) {
+            Step::SettleTool(_) | Step::RunTool(_) => {
+                let open = state.turn.tools.iter().filter(|c| c.progress != Progress::Returned);
+                let names: Vec<&str> = open.map(|call| call.name.as_str()).collect();
+                format!("turn {number}, at its tool calls: {}", names.join(", "))
+            }
+            Step::CallModel => {
+                format!("turn {number}, with model call {}", state.turn.calls + 1)
+            }
+            Step::EndTurn(_) => format!("the end of turn {number}"),
+        },
+    };
+    format!("{what} ({model})")
+}
+
+fn spend(state: &State, caps: &Caps) -> String {
+    let mut text = format!("{} tokens so far", style::tokens(state.usage.total()));
+    if let Some(cap) = caps.tokens {
+        text.push_str(&format!(", cap {}", style::tokens(cap)));
+    }
+    text.push_str(&format!("; {}", style::money(state.cost, state.unpriced_calls)));
+    if let Some(cap) = caps.cost_micros {
+        text.push_str(&format!(", cap {}", style::money(cap, 0)));
+    }
+    if let Some(cap) = caps.turns {
+        text.push_str(&format!("; turn {} of at most {cap}", state.turn.number));
+    }
+    text.push_str("; wall clock starts again");
+    text
+}

@@ -1,0 +1,279 @@
+//! `segue show`: one session on one page, with the command that goes on from here and the files
+//! that prove what is said.
+
+use std::{path::PathBuf, time::Duration};
+
+use jiff::Timestamp;
+use segue_core::{
+    SessionId, State,
+    caps::Cap,
+    identity::How,
+    status::Status,
+    usage::{Micros, Usage},
+};
+use segue_journal::{Session, lock::Holder, scan::Ending};
+
+use crate::{
+    row::problem_of,
+    select::Found,
+    style::{self, Line, Paint, Style, bytes, duration, money, relative, sanitize, tokens},
+    table::status_paint,
+};
+
+/// How wide the names on the left are.
+const LABEL: usize = 11;
+
+/// Everything there is to say about one session.
+#[derive(Debug)]
+pub struct Show {
+    pub number: Option<u64>,
+    pub id: SessionId,
+    pub dir: PathBuf,
+    pub state: State,
+    pub holder: Option<Holder>,
+    pub problem: Option<String>,
+    pub files: Vec<File>,
+    /// How commands name this session.
+    selector: String,
+    damaged: bool,
+}
+
+/// A file or directory of the session.
+#[derive(Debug)]
+pub struct File {
+    /// Relative to the session's directory; a directory ends in `/`.
+    pub name: String,
+    /// `None` for a directory.
+    pub bytes: Option<u64>,
+}
+
+impl Show {
+    /// Looks at a session that was found and opened.
+    #[must_use]
+    pub fn of(session: &Session, found: &Found) -> Self {
+        let holder = session.held_by().unwrap_or_default();
+        let torn = matches!(session.ending(), Ending::Torn { .. });
+        Self {
+            number: found.number,
+            id: session.id(),
+            dir: session.dir().to_owned(),
+            state: session.state().clone(),
+            // Half a line of a session at work is a line that is being written.
+            problem: problem_of(session).filter(|_| !(torn && holder.is_some())),
+            holder,
+            files: files(session),
+            selector: found.selector(),
+            damaged: matches!(session.ending(), Ending::Damaged(_)),
+        }
+    }
+
+    #[must_use]
+    pub fn status(&self) -> Status {
+        Status::of(&self.state, self.holder.is_some())
+    }
+
+    /// The command that goes on from here.
+    #[must_use]
+    pub fn advice(&self) -> String {
+        if self.damaged {
+            return format!("segue verify {}", self.selector);
+        }
+        advice(self.status(), &self.selector)
+    }
+}
+
+/// The command that goes on from a status.
+#[must_use]
+pub fn advice(status: Status, selector: &str) -> String {
+    match status {
+        Status::Running => format!("segue watch {selector}"),
+        Status::Completed => format!("segue resume {selector} \"what to do next\""),
+        Status::Limit => format!("segue resume {selector} --wait"),
+        Status::Capped(Cap::Unknown) => format!("segue resume {selector}"),
+        Status::Capped(cap) => format!("segue resume {selector} {} …", cap.flag()),
+        _ => format!("segue resume {selector}"),
+    }
+}
+
+fn files(session: &Session) -> Vec<File> {
+    let (disk, dir) = (session.disk(), session.dir());
+    let mut names = disk.list(dir).unwrap_or_default();
+    names.retain(|name| !name.starts_with('.'));
+    names.sort_unstable();
+    let file = |name: String| {
+        let stat = disk.stat(&dir.join(&name)).ok()?;
+        Some(match stat.is_dir {
+            true => File { name: format!("{name}/"), bytes: None },
+            false => File { name, bytes: Some(stat.len) },
+        })
+    };
+    names.into_iter().filter_map(file).collect()
+}
+
+/// A page of labelled lines.
+struct Page<'a> {
+    style: &'a Style,
+    lines: Vec<String>,
+}
+
+impl Page<'_> {
+    fn line(&mut self, label: &str, paint: Paint, text: &str) {
+        let line = Line::new().with(Paint::Dim, format!("{label:<LABEL$}")).with(paint, text);
+        self.lines.push(line.render(self.style));
+    }
+
+    /// A text that may need several lines.
+    fn wrapped(&mut self, label: &str, paint: Paint, text: &str) {
+        let room = self.style.width.saturating_sub(LABEL);
+        for (n, line) in style::wrap(text, room).iter().enumerate() {
+            self.line(if n == 0 { label } else { "" }, paint, line);
+        }
+    }
+}
+
+/// The page for people, without a line break at its end.
+#[must_use]
+pub fn show_text(show: &Show, style: &Style, now: Timestamp) -> String {
+    let mut page = Page { style, lines: vec![title(show, style)] };
+    status_lines(show, &mut page, now);
+    identity_lines(show, &mut page, now);
+    spend_lines(show, &mut page, now);
+    for (n, file) in show.files.iter().enumerate() {
+        let size = file.bytes.map(|size| format!("  {}", bytes(size))).unwrap_or_default();
+        let label = if n == 0 { "files" } else { "" };
+        page.line(label, Paint::Plain, &format!("{}{size}", sanitize(&file.name)));
+    }
+    page.line("in", Paint::Plain, &sanitize(&show.dir.display().to_string()));
+    page.lines.join("\n")
+}
+
+fn title(show: &Show, style: &Style) -> String {
+    let id = show.id.to_string();
+    let number = show.number.map_or_else(|| "–".to_owned(), |number| format!("#{number}"));
+    let mut line = Line::new().with(Paint::Bold, number);
+    if let Some(name) = &show.state.name {
+        line = line.with(Paint::Bold, format!(" \"{}\"", sanitize(name)));
+    }
+    line.with(Paint::Dim, format!("  {id}")).render(style)
+}
+
+fn status_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
+    let status = show.status();
+    let mut text = status.to_string();
+    if let Some(at) = show.state.updated_at {
+        text = format!("{text} · {}", relative(at, now));
+    }
+    if let Some(holder) = &show.holder {
+        text = format!("{text} · {}", sanitize(&holder.to_string()));
+    }
+    page.line("status", status_paint(status), &text);
+    if let Some(stop) = show.state.stop.as_ref().filter(|_| show.holder.is_none()) {
+        page.wrapped("", Paint::Plain, &sanitize(&stop.message));
+        if let Some(hint) = &stop.hint {
+            page.wrapped("", Paint::Dim, &sanitize(hint));
+        }
+        if let Some(at) = stop.resets_at {
+            let text = format!("resets {} ({})", relative(at, now), page.style.date_and_time(at));
+            page.line("", Paint::Plain, &text);
+        }
+    }
+    if let Some(problem) = &show.problem {
+        page.wrapped("problem", Paint::Yellow, problem);
+    }
+    page.line("next", Paint::Cyan, &show.advice());
+}
+
+fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
+    let state = &show.state;
+    let Some(identity) = &state.identity else { return };
+    page.wrapped("prompt", Paint::Plain, &sanitize(identity.prompt.head()));
+    let mut agent = identity.agent.clone();
+    if let Some(model) = state.model() {
+        agent = format!("{agent} · {model}");
+    }
+    page.line("agent", Paint::Plain, &sanitize(&agent));
+    let workspace = state.workspace().unwrap_or(&identity.workspace);
+    page.line("workspace", Paint::Plain, &sanitize(&workspace.display().to_string()));
+    page.line("repository", Paint::Plain, &sanitize(&identity.repo.identity));
+    if let Some(proof) = &identity.proof {
+        page.line("proof", Paint::Plain, &sanitize(proof));
+    }
+    if let Some(lineage) = &identity.lineage {
+        let text = format!("{} {}", came_from(lineage.how), lineage.from);
+        page.line("lineage", Paint::Plain, &text);
+    }
+    let created = identity.created_at;
+    let text = format!("{} ({})", relative(created, now), page.style.date_and_time(created));
+    page.line("created", Paint::Plain, &text);
+    if let Some(text) = &state.last_text {
+        page.wrapped("last words", Paint::Plain, &sanitize(text));
+    }
+}
+
+fn came_from(how: How) -> &'static str {
+    match how {
+        How::Continued => "continued from",
+        How::HandedOff => "handed off from",
+        How::Rewound => "rewound from",
+        How::Forked => "forked from",
+        How::Replayed => "replayed from",
+        How::Unknown => "comes from",
+    }
+}
+
+fn spend_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
+    let state = &show.state;
+    let (turns, runs) = (state.turn.number, state.runs);
+    let work = format!("{turns} · {runs} runs · {} tool calls", state.tool_calls);
+    page.line("turns", Paint::Plain, &work);
+    page.line("tokens", Paint::Plain, &usage_text(&state.usage));
+    page.line("cost", Paint::Plain, &money(state.cost, state.unpriced_calls));
+    // The clock runs while a process does: a stop and a crash end it at the last event.
+    let until = state.updated_at.filter(|_| show.holder.is_none()).unwrap_or(now);
+    for (n, cap) in caps(state, until).iter().enumerate() {
+        page.line(if n == 0 { "caps" } else { "" }, Paint::Plain, cap);
+    }
+}
+
+fn usage_text(usage: &Usage) -> String {
+    let buckets = [
+        ("input", usage.input),
+        ("cache read", usage.cache_read),
+        ("cache write", usage.cache_write),
+        ("output", usage.output),
+        ("reasoning", usage.reasoning),
+    ];
+    let parts: Vec<String> = buckets
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(name, count)| format!("{name} {}", tokens(*count)))
+        .collect();
+    match parts.is_empty() {
+        true => "0".to_owned(),
+        false => format!("{} = {}", tokens(usage.total()), parts.join(" + ")),
+    }
+}
+
+/// Each cap with what of it is used.
+fn caps(state: &State, until: Timestamp) -> Vec<String> {
+    let caps = &state.caps;
+    let mut lines = Vec::new();
+    if let Some(cap) = caps.turns {
+        lines.push(format!("turns {} of {cap}", state.turn.number));
+    }
+    if let Some(cap) = caps.steps {
+        lines.push(format!("model calls of the turn {} of {cap}", state.turn.calls));
+    }
+    if let Some(cap) = caps.wall_clock_secs.map(Duration::from_secs) {
+        let used = cap.saturating_sub(caps.time_left(state, until).unwrap_or(cap));
+        lines.push(format!("time {} of {}", duration(used), duration(cap)));
+    }
+    if let Some(cap) = caps.tokens {
+        lines.push(format!("tokens {} of {}", tokens(state.usage.total()), tokens(cap)));
+    }
+    if let Some(cap) = caps.cost_micros {
+        let used = money(state.cost, state.unpriced_calls);
+        lines.push(format!("cost {used} of {}", money(Micros(cap.0), 0)));
+    }
+    lines
+}
