@@ -94,7 +94,38 @@ impl std::fmt::Display for Source {
 pub(crate) struct Config {
     pub(crate) path: PathBuf,
     pub(crate) values: BTreeMap<&'static str, (String, Source)>,
-    pub(crate) prices: HashMap<String, Price>,
+    /// As the file has them, whole or in part.
+    pub(crate) prices: HashMap<String, Dollars>,
+}
+
+/// Dollars per million tokens of one model. They are set one by one, so some may be missing.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Dollars {
+    input: Option<f64>,
+    output: Option<f64>,
+    cache_read: Option<f64>,
+    cache_write: Option<f64>,
+}
+
+pub(crate) const PRICE_FIELDS: [&str; 4] = ["input", "output", "cache_read", "cache_write"];
+
+impl Dollars {
+    /// What is set, in the order of [`PRICE_FIELDS`].
+    pub(crate) fn fields(self) -> impl Iterator<Item = (&'static str, f64)> {
+        let values = [self.input, self.output, self.cache_read, self.cache_write];
+        PRICE_FIELDS.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    /// A price, once both ways are known: half a price would be a wrong one.
+    fn price(self) -> Option<Price> {
+        Some(Price {
+            input: self.input?,
+            output: self.output?,
+            cache_read: self.cache_read.unwrap_or_default(),
+            cache_write: self.cache_write.unwrap_or_default(),
+        })
+    }
 }
 
 /// Reads an environment variable; one that is empty is not set.
@@ -113,7 +144,7 @@ impl Config {
             let from_file = file.remove(key.name).map(|value| (value, Source::File));
             let default = key.default.map(|value| (value.to_owned(), Source::Default));
             let Some((value, source)) = from_env.or(from_file).or(default) else { continue };
-            check(key, &value).map_err(|why| {
+            check(key.kind, &value).map_err(|why| {
                 let at = match &source {
                     Source::Environment(name) => (*name).to_owned(),
                     _ => format!("{}: {}", path.display(), key.name),
@@ -151,6 +182,12 @@ impl Config {
         }
     }
 
+    /// The models whose price a person has set.
+    pub(crate) fn prices(&self) -> HashMap<String, Price> {
+        let known = self.prices.iter();
+        known.filter_map(|(model, dollars)| Some((model.clone(), dollars.price()?))).collect()
+    }
+
     pub(crate) fn attempts(&self) -> u32 {
         self.count("native.attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(5)
     }
@@ -172,7 +209,7 @@ impl Config {
     }
 }
 
-type FileValues = (BTreeMap<String, String>, HashMap<String, Price>);
+type FileValues = (BTreeMap<String, String>, HashMap<String, Dollars>);
 
 /// The file as dotted names and texts. A file that is not there is empty.
 fn read_file(path: &Path) -> Result<FileValues, CommandError> {
@@ -186,11 +223,23 @@ fn read_file(path: &Path) -> Result<FileValues, CommandError> {
     let mut table: toml::Table = toml::from_str(&text).map_err(|error| bad(error.to_string()))?;
     let prices = match table.remove("prices") {
         None => HashMap::new(),
-        Some(prices) => prices.try_into().map_err(|error| bad(format!("prices: {error}")))?,
+        Some(prices) => read_prices(prices).map_err(bad)?,
     };
     let mut values = BTreeMap::new();
     flatten("", &toml::Value::Table(table), &mut values);
     Ok((values, prices))
+}
+
+fn read_prices(prices: toml::Value) -> Result<HashMap<String, Dollars>, String> {
+    let toml::Value::Table(models) = prices else { return Err("`prices` is not a table".to_owned()) };
+    let read = |(model, value): (String, toml::Value)| match value.try_into() {
+        Ok(dollars) => Ok((model, dollars)),
+        Err(error) => {
+            let error: toml::de::Error = error;
+            Err(format!("prices.{model}: {}", error.message()))
+        }
+    };
+    models.into_iter().map(read).collect()
 }
 
 fn flatten(prefix: &str, value: &toml::Value, into: &mut BTreeMap<String, String>) {
@@ -214,13 +263,16 @@ pub(crate) fn unknown_key(path: &Path, name: &str) -> CommandError {
     let error = CommandError::usage(format!("{}: there is no setting `{name}`", path.display()));
     match close {
         Some(known) => error.hint(format!("did you mean `{known}`?")),
+        None if name.starts_with("prices.") => {
+            error.hint(format!("a price has {}", PRICE_FIELDS.join(", ")))
+        }
         None => error.hint("segue config lists them all"),
     }
 }
 
-/// Says why a value is not one for this key.
-pub(crate) fn check(key: &Key, value: &str) -> Result<(), String> {
-    match key.kind {
+/// Says why a value is not one of this kind.
+pub(crate) fn check(kind: Kind, value: &str) -> Result<(), String> {
+    match kind {
         Kind::Text if value.is_empty() => Err("must not be empty".to_owned()),
         Kind::Text | Kind::Secret => Ok(()),
         Kind::Count => parse_count(value).map(drop),
@@ -311,6 +363,10 @@ mod tests {
     #[test]
     fn prices_are_read_by_model() {
         let config = load("[prices.'chat/llama']\ninput = 1\noutput = 2.5\n", &[]).unwrap();
-        assert_eq!(config.prices["chat/llama"].output, 2.5);
+        assert_eq!(config.prices()["chat/llama"].output, 2.5);
+        let half = load("[prices.'chat/llama']\ninput = 1\n", &[]).unwrap();
+        assert!(half.prices().is_empty());
+        let error = load("[prices.'chat/llama']\ninputs = 1\n", &[]).unwrap_err();
+        assert!(error.contains("config.toml: prices.chat/llama: unknown field"), "{error}");
     }
 }

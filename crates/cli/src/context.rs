@@ -20,17 +20,34 @@ use segue_workspace::Repo;
 
 use crate::{config::Config, error::CommandError};
 
+/// Keeps a command's own options together, apart from those that all have.
+const EVERYWHERE: &str = "Everywhere";
+
 /// Options that every command has.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Global {
     /// Where Segue keeps its sessions [default: the nearest .segue above, else ~/.segue]
-    #[arg(long, global = true, value_name = "DIR", env = "SEGUE_HOME", hide_env_values = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "SEGUE_HOME",
+        hide_env_values = true,
+        help_heading = EVERYWHERE
+    )]
     pub(crate) home: Option<PathBuf>,
     /// Print the result as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub(crate) json: bool,
     /// When to use colour
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_default_value = true)]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_default_value = true,
+        help_heading = EVERYWHERE
+    )]
     pub(crate) color: ColorWhen,
 }
 
@@ -56,6 +73,10 @@ impl Context {
             CommandError::failed(format!("the working directory can't be read: {error}"))
         })?;
         let dir = home_dir(global.home.as_deref(), &cwd)?;
+        if dir.metadata().is_ok_and(|found| !found.is_dir()) {
+            return Err(CommandError::usage(format!("{}: not a directory", dir.display()))
+                .hint("--home and SEGUE_HOME name the directory for Segue's sessions"));
+        }
         Ok(Self {
             home: Home::new(Arc::new(RealDisk), dir),
             json: global.json,
@@ -174,7 +195,11 @@ fn select_error(error: SelectError) -> CommandError {
                 error.hint(format!("{}: {}", one.selector(), style::shorten(&prompt, 60)))
             }),
         SelectError::View(error) => view_error(error),
-        _ => CommandError::new(Exit::NoSuchSession, message).hint("segue list --all"),
+        SelectError::Removed { .. } | SelectError::Path { .. } => {
+            CommandError::new(Exit::NoSuchSession, message).hint("segue list --all")
+        }
+        // These say themselves which list shows more.
+        _ => CommandError::new(Exit::NoSuchSession, message),
     }
 }
 

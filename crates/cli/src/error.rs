@@ -34,6 +34,14 @@ impl CommandError {
         self
     }
 
+    /// The same, with the session that it is about named in the commands that help.
+    pub(crate) fn about(mut self, selector: &str) -> Self {
+        for hint in &mut self.hints {
+            *hint = hint.replace("<session>", selector);
+        }
+        self
+    }
+
     /// As one JSON object on one line.
     pub(crate) fn to_json(&self) -> String {
         let Self { exit, message, hints } = self;
@@ -93,10 +101,11 @@ impl From<LaunchError> for CommandError {
             LaunchError::Journal(error) => error.into(),
             LaunchError::Workspace { .. } => Self::failed(message)
                 .hint("the workspace has moved or is gone: name its new place with --dir"),
-            LaunchError::NoPrice { model } => Self::usage(message).hint(format!(
-                "say what it costs per million tokens: segue config set 'prices.{model}.input' 3 \
-                 and segue config set 'prices.{model}.output' 15"
-            )),
+            // The numbers are examples; the words around them are exact.
+            LaunchError::NoPrice { model } => Self::usage(message)
+                .hint("say what it costs, in dollars per million tokens:")
+                .hint(format!("segue config set 'prices.{model}.input' 3"))
+                .hint(format!("segue config set 'prices.{model}.output' 15")),
         }
     }
 }

@@ -10,8 +10,10 @@ mod observe;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
+use segue_core::Exit;
 use segue_runner::guardian;
+use segue_view::style;
 
 use crate::{
     commands::Command,
@@ -27,7 +29,6 @@ use crate::{
 #[command(
     name = "segue",
     version,
-    propagate_version = true,
     disable_help_subcommand = true,
     after_help = "Try it: segue demo   (under a minute, no account, no network)"
 )]
@@ -44,13 +45,22 @@ fn main() -> ExitCode {
     if args.nth(1).is_some_and(|first| first == guardian::ARGUMENT) {
         return guardian::main(args);
     }
+    if std::env::args_os().len() < 2 {
+        say(Cli::command().render_help().to_string().trim_end());
+        return ExitCode::from(Exit::Usage.code());
+    }
     let cli = Cli::parse();
     let json = cli.global.json;
     let exit = run(cli).unwrap_or_else(|error| {
-        say(&if json { error.to_json() } else { error.to_string() });
+        say(&if json { error.to_json() } else { harmless(&error.to_string()) });
         error.exit
     });
     ExitCode::from(exit.code())
+}
+
+/// An error repeats what was typed or read, which may be meant to steer a terminal.
+fn harmless(text: &str) -> String {
+    text.lines().map(style::sanitize).collect::<Vec<_>>().join("\n")
 }
 
 fn run(cli: Cli) -> CommandResult {

@@ -2,20 +2,23 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    path::Path,
+    path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use segue_core::{
-    Body, Event, Exit,
+    Body, Event, Exit, Payload,
     event::{Reason, SessionStopped},
+    status::Status,
 };
-use segue_journal::Session;
+use segue_journal::{RealDisk, Session};
 use segue_runner::supervisor::{Activity, Observer};
 use segue_view::{
     json::event_json,
     render::{Detail, event_line},
-    style::{self, Style},
+    show::advice,
+    style::{self, Paint, Style},
 };
 use serde_json::json;
 
@@ -27,6 +30,9 @@ use crate::{
 /// How often the line at the bottom is drawn anew.
 const FRAME: Duration = Duration::from_millis(100);
 
+/// How far the agent's words stand in from the margin of a terminal.
+const INDENT: usize = 2;
+
 /// Prints events as they become durable: the agent's words to stdout, the rest to stderr; or all of
 /// them as JSON lines to stdout.
 #[derive(Debug)]
@@ -34,6 +40,10 @@ pub(crate) struct Watcher {
     json: bool,
     out: Style,
     err: Style,
+    /// Whether a terminal shows what goes to stdout.
+    for_eyes: bool,
+    /// The session's directory, once it is known: long texts are in it.
+    dir: Option<PathBuf>,
     spinner: Option<Spinner>,
 }
 
@@ -41,12 +51,22 @@ impl Watcher {
     pub(crate) fn new(context: &Context) -> Self {
         let spins = !context.json && io::stderr().is_terminal();
         let spinner = spins.then(|| Spinner { since: Instant::now(), drawn: None, frame: 0 });
-        Self { json: context.json, out: context.out(), err: context.err(), spinner }
+        let (out, err) = (context.out(), context.err());
+        let for_eyes = io::stdout().is_terminal() || out.color;
+        Self { json: context.json, out, err, for_eyes, dir: None, spinner }
+    }
+
+    /// Tells where the session is that will be watched.
+    pub(crate) fn looks_at(&mut self, dir: &Path) {
+        self.dir = Some(dir.to_owned());
     }
 
     pub(crate) fn began(&mut self, number: u64, dir: &Path) {
+        self.looks_at(dir);
         if !self.json {
-            say(&format!("● session {number} · {}", style::sanitize(&dir.display().to_string())));
+            let dir = format!(" · {}", style::sanitize(&dir.display().to_string()));
+            let (sign, dir) = (self.err.paint(Paint::Cyan, "●"), self.err.paint(Paint::Dim, &dir));
+            say(&format!("{sign} session {number}{dir}"));
         }
     }
 
@@ -54,6 +74,27 @@ impl Watcher {
         if let Some(spinner) = &mut self.spinner {
             spinner.wipe();
         }
+    }
+
+    /// The agent's words are the result: all of them, and to a file or a pipe just as they are.
+    fn answer(&self, payload: &Payload) {
+        let text = self.whole(payload);
+        if !self.for_eyes {
+            return print(text.trim_end_matches('\n'));
+        }
+        for line in style::wrap(text.trim(), self.out.width.saturating_sub(INDENT)) {
+            print(format!("{:INDENT$}{line}", "").trim_end());
+        }
+    }
+
+    /// A text, also where it is too long for a line of the journal.
+    fn whole(&self, payload: &Payload) -> String {
+        let stored = |dir: &PathBuf| Session::open(Arc::new(RealDisk), dir)?.text(payload);
+        let found = match (&payload.blob, &self.dir) {
+            (Some(_), Some(dir)) => stored(dir).ok(),
+            _ => None,
+        };
+        found.unwrap_or_else(|| payload.head().to_owned())
     }
 }
 
@@ -66,11 +107,7 @@ impl Observer for Watcher {
         match &event.body {
             // Said by the conclusion, and by the plan before.
             Body::SessionStopped(_) | Body::SessionResumed(_) | Body::SessionStarted(_) => {}
-            Body::TextWritten(_) => {
-                if let Some(text) = event_line(event, &self.out, Detail::Short) {
-                    print(&text);
-                }
-            }
+            Body::TextWritten(written) => self.answer(&written.text),
             _ => {
                 if let Some(line) = event_line(event, &self.err, Detail::Short) {
                     say(&line);
@@ -115,7 +152,7 @@ impl Spinner {
         let line = format!("  {sign} {text} · {elapsed}");
         let line = style::shorten(&line, style.width.saturating_sub(1));
         let mut err = io::stderr().lock();
-        let _ = write!(err, "\r\x1b[2K{}", style.paint(style::Paint::Dim, &line));
+        let _ = write!(err, "\r\x1b[2K{}", style.paint(Paint::Dim, &line));
         let _ = err.flush();
     }
 
@@ -146,16 +183,18 @@ pub(crate) fn conclude(
 ) -> CommandResult {
     watcher.wipe();
     let exit = exit_of(stop);
-    let next = (stop.reason != Reason::Done).then(|| format!("segue resume {selector}"));
     let session = Session::open(context.home.disk().clone(), dir)?;
     let state = session.state();
+    let status = Status::of(state, false);
+    let next = (stop.reason != Reason::Done).then(|| advice(status, state, selector));
     if context.json {
         let result = json!({
             "result": {
                 "session": selector, "id": session.id(), "reason": stop.reason, "cap": stop.cap,
                 "message": stop.message, "hint": stop.hint, "resets_at": stop.resets_at,
                 "status": exit.code(), "turns": state.turn.number, "tokens": state.usage.total(),
-                "cost_dollars": state.cost.dollars(), "next": next, "dir": dir,
+                "cost_dollars": state.cost.dollars(), "unpriced_calls": state.unpriced_calls,
+                "next": next, "dir": dir,
             }
         });
         print(&result.to_string());
@@ -163,16 +202,21 @@ pub(crate) fn conclude(
     }
     let turns = state.turn.number;
     let plural = if turns == 1 { "" } else { "s" };
-    let spent = format!(
-        "{turns} turn{plural} · {} tokens · {}",
-        style::tokens(state.usage.total()),
-        style::money(state.cost, state.unpriced_calls)
-    );
+    let mut spent = format!("{turns} turn{plural} · {} tokens", style::tokens(state.usage.total()));
+    let money = style::money(state.cost, state.unpriced_calls);
+    if money != style::NO_PRICE {
+        spent = format!("{spent} · {money}");
+    }
     let message = style::sanitize(&stop.message);
+    let look = context.err();
     match next {
-        None => say(&format!("✓ session {selector} is completed: {message} · {spent}")),
+        None => {
+            let sign = look.paint(Paint::Green, "✓");
+            say(&format!("{sign} session {selector} is completed: {message} · {spent}"));
+        }
         Some(next) => {
-            say(&format!("■ session {selector} has stopped: {message} · {spent}"));
+            let sign = look.paint(Paint::Yellow, "■");
+            say(&format!("{sign} session {selector} has stopped: {message} · {spent}"));
             if let Some(at) = stop.resets_at {
                 say(&format!("  resets {}", style::relative(at, context.now())));
             }

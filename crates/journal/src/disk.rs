@@ -41,6 +41,7 @@ pub trait Disk: Debug + Send + Sync {
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockFile>>>;
 }
 
+#[expect(clippy::len_without_is_empty, reason = "asking for a length can fail")]
 pub trait DiskFile: Debug + Send {
     /// Appends, and may write less than asked for.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;

@@ -142,10 +142,11 @@ impl Home {
     /// Creates the home's directory with all above it, each name synced: also of a directory that
     /// is there, since whoever made it may have died before it was synced.
     fn create_home(&self, path: &Path) -> Result<()> {
-        let above = parent(path);
-        if above == path || path == Path::new(".") {
+        // The root has nothing above it that could be synced.
+        if path.parent().is_none() || path == Path::new(".") {
             return Ok(());
         }
+        let above = parent(path);
         self.create_home(above)?;
         let there = self.disk.exists(path);
         self.disk.create_dir_all(path).at(path)?;

@@ -185,7 +185,7 @@ pub fn check(bytes: &[u8]) -> Result<(), NotALine> {
     let (covered, suffix) = bytes.split_at(covered);
     let mut expected = [0u8; SUFFIX];
     let crc = crc32c::crc32c(covered);
-    write!(&mut expected[..], ",\"crc\":\"{crc:08x}\"}}\n").map_err(|_| NotALine::Checksum)?;
+    writeln!(&mut expected[..], ",\"crc\":\"{crc:08x}\"}}").map_err(|_| NotALine::Checksum)?;
     if suffix == expected { Ok(()) } else { Err(NotALine::Checksum) }
 }
 

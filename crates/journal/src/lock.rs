@@ -6,7 +6,7 @@
 
 use std::{
     fmt,
-    path::{Path, PathBuf},
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -66,7 +66,7 @@ impl Lock {
 }
 
 /// Who says that it holds the lock.
-fn holder(disk: &dyn Disk, path: &PathBuf) -> Holder {
+fn holder(disk: &dyn Disk, path: &Path) -> Holder {
     disk.read(path)
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())

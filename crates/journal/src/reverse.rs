@@ -21,6 +21,12 @@ impl Reverse {
         Self { file, base: end, buffer: Vec::new() }
     }
 
+    /// Where the event that was yielded last begins.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.base + self.buffer.len() as u64
+    }
+
     fn last_line_start(&self) -> Option<usize> {
         let body = self.buffer.len().checked_sub(1)?;
         match self.buffer[..body].iter().rposition(|&byte| byte == b'\n') {

@@ -1,5 +1,7 @@
 //! A session on a real disk: created, written, torn, damaged, mended, locked.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
 use std::{fs, path::Path, sync::Arc};
 
 use jiff::Timestamp;

@@ -113,6 +113,7 @@ pub fn resume(
     let begin = Begin::Resume(resumed);
     let workspace = begin.workspace(&session);
     let mut agent = native_agent(native, &workspace, caps)?;
+    agent.recall(session.session())?;
     work(session, begin, &mut agent, &workspace, how.prompt.as_deref(), around)
 }
 
@@ -141,18 +142,22 @@ fn agent_for(
     Ok((agent, workspace))
 }
 
+/// Refuses a cap on money that could not be kept.
+pub fn check_price(native: &NativeConfig, caps: Caps) -> Result<(), LaunchError> {
+    if caps.cost_micros.is_some() && native.price().is_none() {
+        return Err(LaunchError::NoPrice { model: native.model.name().to_owned() });
+    }
+    Ok(())
+}
+
 fn native_agent(
     native: NativeConfig,
     workspace: &std::path::Path,
     caps: Caps,
 ) -> Result<Native, LaunchError> {
-    let model = native.model.name().to_owned();
-    let agent = Native::new(native, workspace)
-        .map_err(|source| LaunchError::Workspace { path: workspace.to_owned(), source })?;
-    if caps.cost_micros.is_some() && agent.price().is_none() {
-        return Err(LaunchError::NoPrice { model });
-    }
-    Ok(agent)
+    check_price(&native, caps)?;
+    Native::new(native, workspace)
+        .map_err(|source| LaunchError::Workspace { path: workspace.to_owned(), source })
 }
 
 fn work(

@@ -10,7 +10,11 @@ use segue_core::{
     Event, Payload,
     event::{Body, ToolStatus},
 };
-use segue_journal::{Result, Session};
+use segue_journal::{
+    Error, Result, Session,
+    repair::{self, Problem},
+    session::JOURNAL,
+};
 
 /// After it grew too long, a conversation is cut to this share of its budget: cutting a little at
 /// every call would spoil the vendor's prompt cache at every call.
@@ -67,16 +71,25 @@ impl Conversation {
         if self.seq == session.state().seq {
             return Ok(());
         }
-        let mut newest = Vec::new();
+        // Backwards only to find the place, so that the events need not be held all at once.
+        let mut newest = session.newest_first()?;
+        let mut from = session.position().offset;
         let mut bytes = 0;
         let mut whole = true;
-        for event in session.newest_first()?.take_while(|event| event.seq > self.seq) {
+        let mut reached = session.state().seq + 1;
+        while let Some(event) = newest.next().filter(|event| event.seq > self.seq) {
+            from = newest.offset();
+            reached = event.seq;
             bytes += weight(&event.body);
-            newest.push(event);
             if bytes > self.budget {
                 whole = false;
                 break;
             }
+        }
+        if whole && reached > self.seq + 1 {
+            // A line on the way can't be read. To go on without what was before it would be to
+            // lose it silently.
+            return Err(damage(session));
         }
         if !whole {
             // What was kept before does not touch what comes now.
@@ -84,9 +97,7 @@ impl Conversation {
             self.bytes = 0;
         }
         let load = |payload: &Payload| session.text(payload);
-        for event in newest.iter().rev() {
-            self.apply(event, &load)?;
-        }
+        session.for_each_from(from, |event| self.apply(event, &load))?;
         if !whole {
             self.leave_out(0);
         }
@@ -158,7 +169,9 @@ impl Conversation {
             bytes -= self.messages[cut].blocks.iter().map(size).sum::<usize>();
             cut += 1;
         }
-        self.leave_out(cut)
+        // The prompt, or the note in its place, would only be replaced by another note: asked again
+        // and again for less, this would never come to an end.
+        cut > 1 && self.leave_out(cut)
     }
 
     /// Drops `cut` messages, and more until the rest begins with the model: results without their
@@ -193,15 +206,33 @@ impl Conversation {
     }
 }
 
-fn size(block: &Block) -> usize {
-    match block {
-        Block::Text { text } => text.len(),
-        Block::Thinking { text, signature } => {
-            text.len() + signature.as_ref().map_or(0, String::len)
-        }
-        Block::ToolUse { input, .. } => input.len() + 100,
-        Block::ToolResult { output, .. } => output.len() + 100,
+/// What keeps a journal from being read to its start.
+fn damage(session: &Session) -> Error {
+    let path = session.dir().join(JOURNAL);
+    let problems = repair::verify(session).map(|report| report.problems);
+    let found = problems.unwrap_or_default().into_iter().find_map(|problem| match problem {
+        Problem::Damaged(damage) => Some(damage),
+        _ => None,
+    });
+    match found {
+        Some(damage) => Error::Damaged { path, damage },
+        None => Error::NotASession { dir: session.dir().to_owned() },
     }
+}
+
+/// What a block costs beside its text: names, ids and brackets for the model, headers in memory.
+const BLOCK_BYTES: usize = 100;
+
+fn size(block: &Block) -> usize {
+    BLOCK_BYTES
+        + match block {
+            Block::Text { text } => text.len(),
+            Block::Thinking { text, signature } => {
+                text.len() + signature.as_ref().map_or(0, String::len)
+            }
+            Block::ToolUse { input, .. } => input.len(),
+            Block::ToolResult { output, .. } => output.len(),
+        }
 }
 
 /// How much an event will weigh, known before its payload is loaded.
@@ -212,14 +243,15 @@ fn weight(body: &Body) -> usize {
             String::len,
         )
     };
-    match body {
+    let text = match body {
         Body::TurnStarted(started) => of(&started.prompt),
         Body::TextWritten(written) => of(&written.text),
         Body::ThinkingWritten(written) => {
             of(&written.text) + written.signature.as_ref().map_or(0, of)
         }
-        Body::ToolCalled(called) => of(&called.input) + 100,
-        Body::ToolReturned(returned) => of(&returned.output) + 100,
-        _ => 0,
-    }
+        Body::ToolCalled(called) => of(&called.input),
+        Body::ToolReturned(returned) => of(&returned.output),
+        _ => return 0,
+    };
+    BLOCK_BYTES + text
 }

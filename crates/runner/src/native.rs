@@ -19,6 +19,7 @@ use segue_core::{
     },
     usage::Price,
 };
+use segue_journal::Session;
 
 use crate::{
     agent::Agent,
@@ -58,6 +59,19 @@ pub struct NativeConfig {
     pub policy: Policy,
 }
 
+impl NativeConfig {
+    /// What the model costs, by a person's word or by the table.
+    #[must_use]
+    pub fn price(&self) -> Option<Price> {
+        price_of(self.model.as_ref(), &self.prices)
+    }
+}
+
+fn price_of(model: &dyn Model, prices: &HashMap<String, Price>) -> Option<Price> {
+    let name = model.name();
+    prices.get(name).copied().or_else(|| price::price(name))
+}
+
 impl Native {
     pub fn new(config: NativeConfig, root: &Path) -> std::io::Result<Self> {
         let workspace = Workspace::open(root)?;
@@ -77,16 +91,17 @@ impl Native {
         })
     }
 
-    /// What the model costs, by a person's word or by the table.
-    #[must_use]
-    pub fn price(&self) -> Option<Price> {
-        let name = self.model.name();
-        self.prices.get(name).copied().or_else(|| price::price(name))
+    /// Reads what the model will be sent. Damage in it is found here, before anything is added.
+    pub fn recall(&mut self, session: &Session) -> segue_journal::Result<()> {
+        self.recalled(session).map(drop)
     }
 
     /// The conversation as the journal has it now.
     fn conversation(&mut self, supervisor: &Supervisor<'_>) -> Result<&mut Conversation, Halt> {
-        let session = supervisor.session().session();
+        Ok(self.recalled(supervisor.session().session())?)
+    }
+
+    fn recalled(&mut self, session: &Session) -> segue_journal::Result<&mut Conversation> {
         let mut conversation = match self.conversation.take() {
             Some(conversation) => conversation,
             None => Conversation::new(session, self.model.context_tokens())?,
@@ -163,7 +178,8 @@ impl Native {
         for block in reply.blocks {
             drafts.extend(step_of(supervisor, block)?);
         }
-        let cost_micros = self.price().map(|price| price.cost(&reply.usage));
+        let price = price_of(self.model.as_ref(), &self.prices);
+        let cost_micros = price.map(|price| price.cost(&reply.usage));
         drafts.push(supervisor.in_turn(ModelReplied {
             model: reply.model,
             stop: match reply.stop {
@@ -218,16 +234,17 @@ impl Native {
     ) -> Result<SessionStopped, Halt> {
         let message = error.to_string();
         Ok(match error {
-            ModelError::Limit { resets_at, retry_after, .. } => {
+            ModelError::Limit { resets_at, retry_after, message: said, .. } => {
                 let later = retry_after.and_then(|wait| supervisor.now().checked_add(wait).ok());
                 let resets_at = resets_at.or(later);
-                let hit = supervisor.in_turn(LimitHit { message: message.clone(), resets_at });
+                let hit = supervisor.in_turn(LimitHit { message: said.clone(), resets_at });
                 supervisor.note(hit)?;
                 SessionStopped { resets_at, ..stop(Reason::Limit, message) }
             }
-            ModelError::NotSignedIn { fix, .. } => {
-                SessionStopped { hint: Some(fix.clone()), ..stop(Reason::Failed, message) }
-            }
+            ModelError::NotSignedIn { message, fix } => SessionStopped {
+                hint: Some(fix.clone()),
+                ..stop(Reason::Failed, format!("not signed in: {message}"))
+            },
             ModelError::ContextExhausted(_)
             | ModelError::BadRequest { .. }
             | ModelError::Script { .. } => stop(Reason::Failed, message),

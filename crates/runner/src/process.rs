@@ -9,7 +9,7 @@
 //! - A signal goes only to the process that was looked at. A pid alone is not a process: it is given
 //!   to somebody else after its owner is gone. So each signal goes through a pidfd, and only when the
 //!   start time (field 22 of `/proc/<pid>/stat`) is still the one that was seen.
-//! - Neither the caller, nor its ancestors, nor a tree whose guardian is alive is ever a leftover.
+//! - Neither the caller, nor its ancestors, nor a tree whose guardian does its work is ever a leftover.
 //! - What cannot be read (a process of another user, one that is just ending) is left out, never an error.
 //!
 //! Limit: a process that cleared its environment *and* whose marked ancestors are all gone is not found.
@@ -30,6 +30,9 @@ use rustix::process::{
 pub const SESSION_VAR: &str = "SEGUE_SESSION";
 /// The variable that marks every process of one run of Segue; its value is a nonce.
 pub const RUN_VAR: &str = "SEGUE_RUN";
+
+/// How long a guardian that has lost its owner may take to end its tree by itself.
+const GUARDIAN_LIMIT: Duration = Duration::from_secs(2);
 
 /// How long one freezing round may take before the killing starts anyway.
 const FREEZE_LIMIT: Duration = Duration::from_secs(2);
@@ -206,8 +209,20 @@ fn own_ancestry(all: &[Stat]) -> HashSet<i32> {
     line
 }
 
-fn find_leftovers(session: &str) -> Vec<Stat> {
+/// Which guardians look after their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trusted {
+    All,
+    /// Those below the caller, who is their owner.
+    Own,
+}
+
+fn find_leftovers(session: &str, trusted: Trusted) -> Vec<Stat> {
     let all = snapshot();
+    let own: HashSet<i32> = below(&all, [getpid().as_raw_nonzero().get()])
+        .iter()
+        .map(|stat| stat.pid)
+        .collect();
     let entry = [SESSION_VAR.as_bytes(), b"=", session.as_bytes()].concat();
     let marked: Vec<Stat> = all
         .iter()
@@ -217,6 +232,7 @@ fn find_leftovers(session: &str) -> Vec<Stat> {
     let guardians: Vec<i32> = marked
         .iter()
         .map(|stat| stat.pid)
+        .filter(|pid| trusted == Trusted::All || own.contains(pid))
         .filter(|&pid| is_guardian(pid))
         .collect();
 
@@ -256,17 +272,26 @@ fn describe(stat: &Stat) -> Leftover {
 ///
 /// An interactive agent that lives on in tmux must not carry the marker, or it would be one of them.
 pub fn leftovers(session: &str) -> Vec<Leftover> {
-    find_leftovers(session).iter().map(describe).collect()
+    find_leftovers(session, Trusted::All).iter().map(describe).collect()
 }
 
 /// Ends the leftovers of a session, and waits until they are gone, for at most `limit`.
+///
+/// The caller is the session's one owner, so a guardian that is not below it has lost its own. It is
+/// given time to end its tree, and waited for: nothing new may begin beside the old. One that hangs
+/// is ended with its tree.
 pub fn end_leftovers(session: &str, limit: Duration) -> Sweep {
     let deadline = Instant::now() + limit;
+    let patience = Instant::now() + GUARDIAN_LIMIT.min(limit / 2);
     let mut sweep = Sweep::default();
     let mut known = HashSet::new();
     loop {
+        let trusted = match Instant::now() < patience {
+            true => Trusted::All,
+            false => Trusted::Own,
+        };
         freeze_and_kill(|| {
-            let found = find_leftovers(session);
+            let found = find_leftovers(session, trusted);
             for stat in &found {
                 if known.insert((stat.pid, stat.start)) {
                     sweep.found.push(describe(stat));
@@ -274,7 +299,7 @@ pub fn end_leftovers(session: &str, limit: Duration) -> Sweep {
             }
             found
         });
-        sweep.alive = leftovers(session);
+        sweep.alive = find_leftovers(session, Trusted::Own).iter().map(describe).collect();
         if sweep.alive.is_empty() || Instant::now() >= deadline {
             return sweep;
         }

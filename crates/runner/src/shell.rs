@@ -4,7 +4,7 @@
 
 use std::{
     ffi::OsString,
-    io::Read,
+    io::{ErrorKind, Read},
     path::Path,
     sync::mpsc::{self, Receiver, SyncSender},
     thread,
@@ -30,8 +30,13 @@ const DRAIN: Duration = Duration::from_millis(200);
 const PIECES: usize = 64;
 
 /// Never given to a command that a model chose: a key is for the model's API alone.
-const SECRETS: [&str; 4] =
-    ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "GEMINI_API_KEY"];
+const SECRETS: [&str; 5] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "SEGUE_CHAT_KEY",
+];
 
 /// What a command printed, and how it ended.
 #[derive(Debug)]
@@ -47,7 +52,14 @@ pub fn run(
     command: &str,
     limit: Duration,
 ) -> Result<Finished, SpawnError> {
-    let mut guarded = Guarded::spawn(spec(supervisor, root, command))?;
+    let mut guarded = match Guarded::spawn(spec(supervisor, root, command)) {
+        // The guardian died before it could say whether the command runs: it may.
+        Err(SpawnError::Io { source, .. }) if source.kind() == ErrorKind::UnexpectedEof => {
+            end_leftovers(supervisor);
+            return Ok(Finished { capture: Capture::new(), ended: Ended::Interrupted });
+        }
+        spawned => spawned?,
+    };
     let (sender, output) = mpsc::sync_channel(PIECES);
     pump(guarded.take_stdout(), sender.clone());
     pump(guarded.take_stderr(), sender);
@@ -79,7 +91,7 @@ pub fn run(
     // Before the result is recorded, nothing of the command may be left.
     let _ = guarded.kill_tree();
     if exit == Exit::GuardianLost {
-        process::end_leftovers(&supervisor.session().session().id().to_string(), GRACE);
+        end_leftovers(supervisor);
     }
     let ended = asked_to_end.unwrap_or(match exit {
         Exit::Code(code) => Ended::Exit(code),
@@ -87,6 +99,11 @@ pub fn run(
         Exit::GuardianLost => Ended::Interrupted,
     });
     Ok(Finished { capture, ended })
+}
+
+/// What a guardian that is gone can't end any more.
+fn end_leftovers(supervisor: &Supervisor<'_>) {
+    process::end_leftovers(&supervisor.session().session().id().to_string(), GRACE);
 }
 
 fn spec(supervisor: &Supervisor<'_>, root: &Path, command: &str) -> Spec {

@@ -12,6 +12,7 @@
 //! A [`Mutant`] is a disk that forgets to sync, to show that a test would notice.
 
 mod fault;
+mod handle;
 mod node;
 #[cfg(test)]
 mod tests;
@@ -26,8 +27,9 @@ use std::{
 
 use segue_journal::disk::{Disk, DiskFile, LockFile, Stat};
 
-pub use fault::{Fault, Mutant};
 use fault::Faults;
+pub use fault::{Fault, Mutant};
+use handle::{SimFile, SimLock};
 use node::{Directory, File, Ino, NameOp, Node, Rng};
 
 const ROOT: Ino = 0;
@@ -68,7 +70,9 @@ impl SimDisk {
     }
 
     fn of(inner: Inner) -> Self {
-        Self { inner: Arc::new(Mutex::new(inner)) }
+        Self {
+            inner: Arc::new(Mutex::new(inner)),
+        }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -117,6 +121,12 @@ impl SimDisk {
         self.inner().faults.calls()
     }
 
+    /// How many calls have met a fault since the last kill or power cut.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.inner().faults.failed()
+    }
+
     /// Makes this disk, and those that become of it, forget to sync.
     pub fn mutate(&self, mutant: Mutant) {
         self.inner().mutant = Some(mutant);
@@ -150,7 +160,11 @@ impl SimDisk {
     }
 
     fn open_as(&self, ino: Ino, path: &Path) -> Box<dyn DiskFile> {
-        Box::new(SimFile { disk: self.clone(), ino, path: path.to_owned() })
+        Box::new(SimFile {
+            disk: self.clone(),
+            ino,
+            path: path.to_owned(),
+        })
     }
 }
 
@@ -254,7 +268,9 @@ impl Inner {
     }
 
     fn walk(&self, ino: Ino, path: &Path, each: &mut dyn FnMut(&Path, &Node)) {
-        let Some(node) = self.nodes.get(&ino) else { return };
+        let Some(node) = self.nodes.get(&ino) else {
+            return;
+        };
         each(path, node);
         if let Node::Directory(directory) = node {
             for (name, child) in directory.entries() {
@@ -269,7 +285,12 @@ impl Inner {
         let mut open = vec![ROOT];
         while let Some(at) = open.pop() {
             if let Some(Node::Directory(directory)) = self.nodes.get(&at) {
-                open.extend(directory.entries().map(|(_, ino)| ino).filter(|&ino| reached.insert(ino)));
+                open.extend(
+                    directory
+                        .entries()
+                        .map(|(_, ino)| ino)
+                        .filter(|&ino| reached.insert(ino)),
+                );
             }
         }
         self.nodes.retain(|ino, _| reached.contains(ino));
@@ -371,7 +392,10 @@ impl Disk for SimDisk {
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         let mut inner = self.inner();
-        if matches!(inner.find(path).ok().and_then(|ino| inner.nodes.get(&ino)), Some(Node::Directory(_))) {
+        if matches!(
+            inner.find(path).ok().and_then(|ino| inner.nodes.get(&ino)),
+            Some(Node::Directory(_))
+        ) {
             return Ok(());
         }
         inner.change()?;
@@ -386,7 +410,10 @@ impl Disk for SimDisk {
             return Err(Fault::FailedSync.error());
         }
         let ino = inner.find(path)?;
-        let ignored = inner.mutant.as_ref().is_some_and(|mutant| mutant.ignores_dir(path));
+        let ignored = inner
+            .mutant
+            .as_ref()
+            .is_some_and(|mutant| mutant.ignores_dir(path));
         let directory = inner.directory(ino)?;
         if !ignored {
             directory.sync();
@@ -405,7 +432,11 @@ impl Disk for SimDisk {
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut inner = self.inner();
         let ino = inner.find(path)?;
-        Ok(inner.directory(ino)?.entries().map(|(name, _)| name).collect())
+        Ok(inner
+            .directory(ino)?
+            .entries()
+            .map(|(name, _)| name)
+            .collect())
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
@@ -415,7 +446,11 @@ impl Disk for SimDisk {
             Some(Node::File(file)) => (file.bytes().len() as u64, false),
             _ => (0, true),
         };
-        Ok(Stat { len, modified: SystemTime::UNIX_EPOCH, is_dir })
+        Ok(Stat {
+            len,
+            modified: SystemTime::UNIX_EPOCH,
+            is_dir,
+        })
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockFile>>> {
@@ -429,101 +464,10 @@ impl Disk for SimDisk {
             return Ok(None);
         }
         drop(inner);
-        Ok(Some(Box::new(SimLock { disk: self.clone(), ino })))
-    }
-}
-
-/// An open file. It stays readable when its name is gone, as on a real disk.
-#[derive(Debug)]
-struct SimFile {
-    disk: SimDisk,
-    ino: Ino,
-    path: PathBuf,
-}
-
-impl DiskFile for SimFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut inner = self.disk.inner();
-        let half = bytes.len().div_ceil(2);
-        let fault = inner.faults.next();
-        let file = inner.file(self.ino)?;
-        match fault {
-            None | Some(Fault::FailedSync) => {
-                file.append(bytes);
-                Ok(bytes.len())
-            }
-            Some(Fault::ShortWrite) => {
-                file.append(&bytes[..half]);
-                Ok(half)
-            }
-            // The error says nothing of how far it came.
-            Some(fault @ Fault::Eio) => {
-                file.append(&bytes[..half]);
-                Err(fault.error())
-            }
-            Some(fault) => Err(fault.error()),
-        }
-    }
-
-    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let mut inner = self.disk.inner();
-        let bytes = inner.file(self.ino)?.bytes();
-        let rest = bytes.get(size(offset)?..).unwrap_or_default();
-        let n = rest.len().min(buffer.len());
-        buffer[..n].copy_from_slice(&rest[..n]);
-        Ok(n)
-    }
-
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.disk.inner().file(self.ino)?.bytes().len() as u64)
-    }
-
-    fn set_len(&mut self, len: u64) -> io::Result<()> {
-        let mut inner = self.disk.inner();
-        inner.change()?;
-        inner.file(self.ino)?.set_len(size(len)?);
-        Ok(())
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        let mut inner = self.disk.inner();
-        let fault = inner.change()?;
-        let ignored = inner.mutant.as_ref().is_some_and(|mutant| mutant.ignores_file(&self.path));
-        let file = inner.file(self.ino)?;
-        match fault {
-            Some(fault @ Fault::FailedSync) => {
-                file.sync_failed();
-                Err(fault.error())
-            }
-            _ if ignored => Ok(()),
-            _ => {
-                file.sync();
-                Ok(())
-            }
-        }
-    }
-}
-
-#[derive(Debug)]
-struct SimLock {
-    disk: SimDisk,
-    ino: Ino,
-}
-
-impl LockFile for SimLock {
-    fn describe(&mut self, text: &str) -> io::Result<()> {
-        let mut inner = self.disk.inner();
-        inner.change()?;
-        let file = inner.file(self.ino)?;
-        file.set_len(0);
-        file.append(text.as_bytes());
-        Ok(())
-    }
-}
-
-impl Drop for SimLock {
-    fn drop(&mut self) {
-        self.disk.inner().locked.remove(&self.ino);
+        Ok(Some(Box::new(SimLock {
+            disk: self.clone(),
+            ino,
+        })))
     }
 }
 

@@ -26,6 +26,7 @@ pub mod table;
 mod database;
 mod error;
 mod numbers;
+mod telling;
 mod walk;
 
 pub use error::{Error, Result};

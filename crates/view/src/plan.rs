@@ -52,19 +52,45 @@ pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
             line("not done", certain.not_done.join(", "));
         }
         if !certain.unknown.is_empty() {
-            line("unknown", format!("{}: may have run, and is not run again unasked", certain.unknown.join(", ")));
+            line(
+                "unknown",
+                format!(
+                    "{}: may have run, and is not run again unasked",
+                    certain.unknown.join(", ")
+                ),
+            );
         }
         if certain.call_lost {
-            line("lost", "the answer to a model call that was under way: it is asked again".to_owned());
+            line(
+                "lost",
+                "the answer to a model call that was under way: it is asked again".to_owned(),
+            );
         }
+    }
+    let resets_at = state.stop.as_ref().and_then(|stop| stop.resets_at);
+    if let Some(at) = resets_at.filter(|at| *at > going.now) {
+        let when = style::relative(at, going.now);
+        line("limit", format!("resets {when}; --wait goes on then"));
     }
     line("continue", continuation(state, going));
     if let Some(path) = going.workspace.or_else(|| state.workspace()) {
-        let note = if path.is_dir() { "" } else { " (is not there: name its new place with --dir)" };
-        line("workspace", format!("{}{note}", sanitize(&path.display().to_string())));
+        let note = if path.is_dir() {
+            ""
+        } else {
+            " (is not there: name its new place with --dir)"
+        };
+        line(
+            "workspace",
+            format!("{}{note}", sanitize(&path.display().to_string())),
+        );
     }
     line("spend", spend(state, &going.caps));
-    Plan { lines, done: certain.done, not_done: certain.not_done, unknown: certain.unknown }
+    Plan {
+        lines,
+        done: certain.done,
+        not_done: certain.not_done,
+        unknown: certain.unknown,
+    }
 }
 
 fn crashed(state: &State) -> bool {
@@ -72,18 +98,32 @@ fn crashed(state: &State) -> bool {
 }
 
 fn headline(state: &State, going: &Going<'_>) -> String {
-    let prompt = state.identity.as_ref().map_or("", |identity| identity.prompt.head());
+    let prompt = state
+        .identity
+        .as_ref()
+        .map_or("", |identity| identity.prompt.head());
     let title = state.name.as_deref().unwrap_or(prompt);
     let title = sanitize(title);
     let title = shorten(&title, 50);
-    let agent = state.identity.as_ref().map_or("", |identity| identity.agent.as_str());
-    let ago = state.updated_at.map(|at| style::relative(at, going.now)).unwrap_or_default();
+    let agent = state
+        .identity
+        .as_ref()
+        .map_or("", |identity| identity.agent.as_str());
+    let ago = state
+        .updated_at
+        .map(|at| style::relative(at, going.now))
+        .map(|ago| if ago == "now" { "just now".to_owned() } else { ago })
+        .unwrap_or_default();
+    let sign = if going.selector.parse::<u64>().is_ok() { "#" } else { "" };
     let how = match &state.stop {
         _ if crashed(state) => "crashed".to_owned(),
-        Some(stop) => format!("stopped: {}", sanitize(&stop.message)),
+        Some(stop) => format!("stopped: {}", sanitize(stop.message.trim_end_matches('.'))),
         None => "never started".to_owned(),
     };
-    format!("↻ resume #{} \"{title}\" · solo · {agent} · {how}, {ago}", going.selector)
+    format!(
+        "↻ resume {sign}{} \"{title}\" · solo · {agent} · {how}, {ago}",
+        going.selector
+    )
 }
 
 fn continuation(state: &State, going: &Going<'_>) -> String {
@@ -91,7 +131,11 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
     let model = going.model.or(state.model()).unwrap_or("?");
     if let Some(prompt) = going.prompt {
         let prompt = sanitize(prompt);
-        return format!("turn {} with a new prompt: {} ({model})", number + 1, shorten(&prompt, 50));
+        return format!(
+            "turn {} with a new prompt: {} ({model})",
+            number + 1,
+            shorten(&prompt, 50)
+        );
     }
     let what = match decide::next(state) {
         Next::FirstTurn => "turn 1 from its start".to_owned(),
@@ -102,7 +146,11 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
         Next::Finish => "nothing is left but to say that it is done".to_owned(),
         Next::Turn => match decide::step(state) {
             Step::SettleTool(_) | Step::RunTool(_) => {
-                let open = state.turn.tools.iter().filter(|c| c.progress != Progress::Returned);
+                let open = state
+                    .turn
+                    .tools
+                    .iter()
+                    .filter(|c| c.progress != Progress::Returned);
                 let names: Vec<&str> = open.map(|call| call.name.as_str()).collect();
                 format!("turn {number}, at its tool calls: {}", names.join(", "))
             }
@@ -120,7 +168,10 @@ fn spend(state: &State, caps: &Caps) -> String {
     if let Some(cap) = caps.tokens {
         text.push_str(&format!(", cap {}", style::tokens(cap)));
     }
-    text.push_str(&format!("; {}", style::money(state.cost, state.unpriced_calls)));
+    let money = style::money(state.cost, state.unpriced_calls);
+    if money != style::NO_PRICE {
+        text.push_str(&format!("; {money}"));
+    }
     if let Some(cap) = caps.cost_micros {
         text.push_str(&format!(", cap {}", style::money(cap, 0)));
     }

@@ -19,10 +19,10 @@ use segue_core::{
         ToolCalled, ToolReturned, ToolStatus, TurnStarted,
     },
 };
-use serde_json::Value;
 
-use crate::style::{
-    self, Line, Paint, Style, bytes, duration, money, sanitize, shorten, tokens, wrap,
+use crate::{
+    style::{Line, Paint, Style, bytes, count, duration, money, sanitize, tokens, wrap},
+    telling::{last_line, size, telling},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,15 +36,15 @@ pub enum Detail {
 /// How many lines of one text are shown where it is to be short.
 const SHORT_LINES: usize = 12;
 
-/// The fields of a tool's input that tell what it does, the most telling first.
-const TELLING: [&str; 9] = [
-    "command", "cmd", "file_path", "path", "pattern", "query", "url", "description", "prompt",
-];
-
 /// The lines of an event, without a line break at their end. `None` where there is nothing to show.
 #[must_use]
 pub fn event_line(event: &Event, style: &Style, detail: Detail) -> Option<String> {
-    let mut out = Out { style, detail, lines: Vec::new(), stamp: None };
+    let mut out = Out {
+        style,
+        detail,
+        lines: Vec::new(),
+        stamp: None,
+    };
     if detail == Detail::Full {
         out.stamp = Some(style.time_of_day(event.at));
     }
@@ -86,9 +86,12 @@ impl Out<'_> {
     }
 
     /// A text of several lines, cut where it is to be short.
-    fn text(&mut self, indent: usize, paint: Paint, payload: &Payload) {
+    fn text(&mut self, indent: usize, sign: &str, paint: Paint, payload: &Payload) {
         let stamp = if self.full() { 10 } else { 0 };
-        let room = self.style.width.saturating_sub(indent + stamp);
+        let room = self
+            .style
+            .width
+            .saturating_sub(indent + stamp + 2 * sign.len());
         let mut lines = wrap(payload.head().trim(), room);
         let left_out = lines.len().saturating_sub(SHORT_LINES);
         if !self.full() && left_out > 1 {
@@ -99,7 +102,7 @@ impl Out<'_> {
             lines.push(format!("… {} in all", bytes(size)));
         }
         for line in lines {
-            self.one(indent, (Paint::Plain, ""), paint, &line);
+            self.one(indent, (paint, sign), paint, &line);
         }
     }
 
@@ -112,14 +115,22 @@ impl Out<'_> {
                     text = format!("{text} · {}", sanitize(model));
                 }
                 let place = identity.workspace.display().to_string();
-                self.one(0, (Paint::Dim, "●"), Paint::Dim, &format!("{text} · {}", sanitize(&place)));
+                self.one(
+                    0,
+                    (Paint::Dim, "●"),
+                    Paint::Dim,
+                    &format!("{text} · {}", sanitize(&place)),
+                );
             }
             Body::SessionNamed(named) => {
                 let text = format!("named \"{}\"", sanitize(&named.name));
                 self.one(0, (Paint::Dim, "●"), Paint::Dim, &text);
             }
             Body::SessionStarted(started) if self.full() => {
-                let by = format!("started · process {} on {}", started.by.pid, started.by.host);
+                let by = format!(
+                    "started · process {} on {}",
+                    started.by.pid, started.by.host
+                );
                 self.one(0, (Paint::Dim, "●"), Paint::Dim, &sanitize(&by));
             }
             Body::SessionStarted(_) => {}
@@ -152,20 +163,23 @@ impl Out<'_> {
                     0 | 1 => String::new(),
                     n => format!(", attempt {n}"),
                 };
-                let (model, messages) = (sanitize(&called.model), called.messages);
-                let text = format!("asking {model}, {messages} messages{attempt}");
+                let messages = count(called.messages, "message");
+                let text = format!("asking {}, {messages}{attempt}", sanitize(&called.model));
                 self.one(2, (Paint::Dim, "·"), Paint::Dim, &text);
             }
             Body::ModelFailed(failed) => {
                 let again = failed.retry_in_ms.map(|ms| {
-                    format!(" · again in {}", duration(std::time::Duration::from_millis(ms)))
+                    format!(
+                        " · again in {}",
+                        duration(std::time::Duration::from_millis(ms))
+                    )
                 });
                 let text = format!("{}{}", sanitize(&failed.message), again.unwrap_or_default());
                 self.warning(2, &text);
             }
-            Body::TextWritten(written) => self.text(2, Paint::Plain, &written.text),
+            Body::TextWritten(written) => self.text(2, "", Paint::Plain, &written.text),
             Body::ThinkingWritten(thinking) if self.full() => {
-                self.text(4, Paint::Dim, &thinking.text);
+                self.text(2, "~", Paint::Dim, &thinking.text);
             }
             Body::ThinkingWritten(thinking) => {
                 let head = sanitize(thinking.text.head().trim()).into_owned();
@@ -233,7 +247,11 @@ impl Out<'_> {
             }
         };
         let message = sanitize(stopped.message.trim());
-        let message = if message.is_empty() { String::new() } else { format!(" · {message}") };
+        let message = if message.is_empty() {
+            String::new()
+        } else {
+            format!(" · {message}")
+        };
         let message = self.with_reset(message, stopped.resets_at);
         self.line(0, (paint, sign), &[(paint, word), (Paint::Plain, message)]);
         if let Some(hint) = &stopped.hint {
@@ -242,7 +260,10 @@ impl Out<'_> {
     }
 
     fn turn_started(&mut self, event: &Event, started: &TurnStarted) {
-        let number = event.turn.map(|turn| format!(" {turn}")).unwrap_or_default();
+        let number = event
+            .turn
+            .map(|turn| format!(" {turn}"))
+            .unwrap_or_default();
         let mut text = vec![(Paint::Bold, format!("turn{number}"))];
         if let Some(agent) = &event.agent {
             text.push((Paint::Plain, format!(" · {}", sanitize(agent))));
@@ -260,7 +281,9 @@ impl Out<'_> {
     fn turn_ended(&mut self, outcome: Outcome) {
         let text = match outcome {
             Outcome::Finished if !self.full() => return,
-            Outcome::Finished => return self.one(2, (Paint::Dim, "◂"), Paint::Dim, "turn finished"),
+            Outcome::Finished => {
+                return self.one(2, (Paint::Dim, "◂"), Paint::Dim, "turn finished");
+            }
             Outcome::Truncated => "the reply was cut at the model's output limit",
             Outcome::Refused => "the model would not do it",
             Outcome::Superseded => "a new prompt took the place of the rest",
@@ -273,7 +296,14 @@ impl Out<'_> {
         let input = telling(&called.input);
         let text = [
             (Paint::Bold, sanitize(&called.name).into_owned()),
-            (Paint::Plain, if input.is_empty() { input } else { format!("  {input}") }),
+            (
+                Paint::Plain,
+                if input.is_empty() {
+                    input
+                } else {
+                    format!("  {input}")
+                },
+            ),
         ];
         self.line(2, (Paint::Cyan, "⚙"), &text);
     }
@@ -282,8 +312,12 @@ impl Out<'_> {
         let usage = &replied.usage;
         let read = usage.input + usage.cache_read + usage.cache_write;
         let written = usage.output + usage.reasoning;
-        let mut text =
-            format!("{} {}+{} tokens", sanitize(&replied.model), tokens(read), tokens(written));
+        let mut text = format!(
+            "{} {}+{} tokens",
+            sanitize(&replied.model),
+            tokens(read),
+            tokens(written)
+        );
         if self.full() {
             if usage.cache_read > 0 {
                 text = format!("{text}, {} of them cached", tokens(usage.cache_read));
@@ -296,7 +330,12 @@ impl Out<'_> {
     }
 
     fn tool_returned(&mut self, returned: &ToolReturned) {
-        self.outcome(returned.status, returned.exit, &returned.output, &returned.touched);
+        self.outcome(
+            returned.status,
+            returned.exit,
+            &returned.output,
+            &returned.touched,
+        );
     }
 
     fn proof_returned(&mut self, returned: &ProofReturned) {
@@ -319,26 +358,38 @@ impl Out<'_> {
             ToolStatus::Done | ToolStatus::Failed => (Paint::Green, "✓", ""),
             ToolStatus::Unknown => (Paint::Yellow, "?", "unknown"),
         };
-        let mut parts = Vec::new();
+        let mut words = Vec::new();
         match exit {
-            Some(exit) => parts.push(format!("exit {exit}")),
-            None if !word.is_empty() => parts.push(word.to_owned()),
+            Some(exit) => words.push(format!("exit {exit}")),
+            None if !word.is_empty() => words.push(word.to_owned()),
             None => {}
         }
         if !touched.is_empty() {
-            parts.push(format!("wrote {}", sanitize(&touched.join(", "))));
+            words.push(format!("wrote {}", sanitize(&touched.join(", "))));
         }
-        let summary = if failed { last_line(output) } else { size(output) };
-        parts.extend((!summary.is_empty()).then_some(summary));
-        if parts.is_empty() {
-            parts.push("done".to_owned());
+        let summary = match status {
+            ToolStatus::MayHaveRun => "its result was never recorded".to_owned(),
+            ToolStatus::NotRun => String::new(),
+            _ if failed => last_line(output),
+            // The names of the files say it.
+            _ if !touched.is_empty() => String::new(),
+            _ => size(output),
+        };
+        if words.is_empty() && summary.is_empty() {
+            words.push("done".to_owned());
         }
-        let text = [(paint, parts.remove(0)), (Paint::Dim, String::new())];
-        let mut text = text.to_vec();
-        text.extend(parts.into_iter().map(|part| (Paint::Dim, format!("  {part}"))));
+        let gap = if words.is_empty() || summary.is_empty() {
+            ""
+        } else {
+            "  "
+        };
+        let text = [
+            (paint, words.join("  ")),
+            (Paint::Dim, format!("{gap}{summary}")),
+        ];
         self.line(4, (paint, sign), &text);
         if self.full() {
-            self.text(6, Paint::Dim, output);
+            self.text(6, "", Paint::Dim, output);
         }
     }
 }
@@ -349,78 +400,5 @@ fn reason_word(stopped: &SessionStopped) -> String {
         (Reason::Cap, None) => "cap".to_owned(),
         (Reason::AgentCrashed, _) => "agent crashed".to_owned(),
         (reason, _) => format!("{reason:?}").to_lowercase(),
-    }
-}
-
-/// What a tool is asked for, in a few words.
-fn telling(input: &Payload) -> String {
-    let head = input.head();
-    match serde_json::from_str::<Value>(head) {
-        Ok(Value::Object(fields)) => {
-            let named = TELLING.iter().find_map(|name| fields.get(*name)).and_then(words);
-            let found = named.or_else(|| fields.values().find_map(words));
-            found.unwrap_or_default()
-        }
-        Ok(_) => sanitize(head).into_owned(),
-        // The start of an input that is in a blob: what can be seen of the telling field.
-        Err(_) => TELLING
-            .iter()
-            .find_map(|name| started_value(head, name))
-            .unwrap_or_else(|| sanitize(head).into_owned()),
-    }
-}
-
-fn words(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(sanitize(text.trim()).into_owned()),
-        Value::Array(items) => {
-            let items: Vec<String> = items.iter().filter_map(words).collect();
-            Some(items.join(" "))
-        }
-        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
-        Value::Null | Value::Object(_) => None,
-    }
-}
-
-/// A string value in JSON that may be cut off anywhere.
-fn started_value(json: &str, name: &str) -> Option<String> {
-    let (_, after) = json.split_once(&format!("\"{name}\""))?;
-    let value = after.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
-    let mut text = String::new();
-    let mut chars = value.chars();
-    loop {
-        match chars.next() {
-            None => return Some(format!("{}…", sanitize(text.trim()))),
-            Some('"') => return Some(sanitize(text.trim()).into_owned()),
-            Some('\\') => match chars.next() {
-                Some('n' | 't' | 'r') => text.push(' '),
-                Some('u') => text.push('\u{fffd}'),
-                Some(c) => text.push(c),
-                None => {}
-            },
-            Some(c) => text.push(c),
-        }
-    }
-}
-
-/// The last line with something on it: where a failing command says why.
-fn last_line(output: &Payload) -> String {
-    if output.blob.is_some() {
-        return size(output);
-    }
-    let lines = output.head().lines().map(|line| sanitize(line).trim().to_owned());
-    lines.filter(|line| !line.is_empty()).next_back().unwrap_or_default()
-}
-
-fn size(output: &Payload) -> String {
-    if let Some(size) = output.bytes {
-        return bytes(size);
-    }
-    let text = output.head().trim_end();
-    match text.lines().count() {
-        0 => String::new(),
-        1 if style::width(text) <= 60 => sanitize(text).into_owned(),
-        1 => shorten(&sanitize(text), 60).into_owned(),
-        n => format!("{n} lines"),
     }
 }

@@ -19,7 +19,7 @@ use segue_journal::{
     session::read_identity,
 };
 
-use crate::walk::Stamp;
+use crate::{style, walk::Stamp};
 
 /// How much of a prompt a list can use.
 const PROMPT_CHARS: usize = 400;
@@ -71,18 +71,27 @@ impl Row {
 }
 
 fn status(phase: Phase, stop: Option<SessionStopped>, alive: bool) -> Status {
-    Status::of(&State { phase, stop, ..State::default() }, alive)
+    Status::of(
+        &State {
+            phase,
+            stop,
+            ..State::default()
+        },
+        alive,
+    )
 }
 
 /// What is wrong with a session that could be opened.
 #[must_use]
 pub fn problem_of(session: &Session) -> Option<String> {
     match session.ending() {
-        Ending::Damaged(damage) => {
-            Some(format!("journal.jsonl, line {}: {}", damage.line, damage.finding))
-        }
+        Ending::Damaged(damage) => Some(format!(
+            "journal.jsonl, line {}: {}",
+            damage.line, damage.finding
+        )),
         Ending::Torn { bytes } => Some(format!(
-            "journal.jsonl has a torn end of {bytes} bytes, which the next resume sets aside"
+            "journal.jsonl has a torn end of {}, which the next resume sets aside",
+            style::bytes(*bytes)
         )),
         Ending::Clean if session.position().version > VERSION => Some(
             "journal.jsonl was written by a newer Segue: it can be read, not written to".to_owned(),

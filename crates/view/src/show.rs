@@ -16,7 +16,7 @@ use segue_journal::{Session, lock::Holder, scan::Ending};
 use crate::{
     row::problem_of,
     select::Found,
-    style::{self, Line, Paint, Style, bytes, duration, money, relative, sanitize, tokens},
+    style::{self, Line, Paint, Style, bytes, count, duration, money, relative, sanitize, tokens},
     table::status_paint,
 };
 
@@ -78,20 +78,38 @@ impl Show {
         if self.damaged {
             return format!("segue verify {}", self.selector);
         }
-        advice(self.status(), &self.selector)
+        advice(self.status(), &self.state, &self.selector)
     }
 }
 
-/// The command that goes on from a status.
+/// The command that goes on from a status, just as it can be typed.
 #[must_use]
-pub fn advice(status: Status, selector: &str) -> String {
+pub fn advice(status: Status, state: &State, selector: &str) -> String {
     match status {
         Status::Running => format!("segue watch {selector}"),
         Status::Completed => format!("segue resume {selector} \"what to do next\""),
         Status::Limit => format!("segue resume {selector} --wait"),
-        Status::Capped(Cap::Unknown) => format!("segue resume {selector}"),
-        Status::Capped(cap) => format!("segue resume {selector} {} …", cap.flag()),
+        Status::Capped(cap) => match raised(cap, state) {
+            Some(value) => format!("segue resume {selector} {} {value}", cap.flag()),
+            None => format!("segue resume {selector}"),
+        },
         _ => format!("segue resume {selector}"),
+    }
+}
+
+/// As much again as the cap was, or as was used where that is more. The wall clock needs none: a
+/// resume starts it afresh.
+fn raised(cap: Cap, state: &State) -> Option<String> {
+    let twice = |cap: u64, used: u64| cap.max(used).max(1).saturating_mul(2);
+    match cap {
+        Cap::Turns => Some(twice(state.caps.turns?.into(), state.turn.number.into()).to_string()),
+        Cap::Steps => Some(twice(state.caps.steps?.into(), state.turn.calls.into()).to_string()),
+        Cap::Tokens => Some(twice(state.caps.tokens?, state.usage.total()).to_string()),
+        Cap::Cost => {
+            let cents = twice(state.caps.cost_micros?.0, state.cost.0).div_ceil(10_000);
+            Some(format!("{}.{:02}", cents / 100, cents % 100))
+        }
+        Cap::WallClock | Cap::Unknown => None,
     }
 }
 
@@ -103,8 +121,14 @@ fn files(session: &Session) -> Vec<File> {
     let file = |name: String| {
         let stat = disk.stat(&dir.join(&name)).ok()?;
         Some(match stat.is_dir {
-            true => File { name: format!("{name}/"), bytes: None },
-            false => File { name, bytes: Some(stat.len) },
+            true => File {
+                name: format!("{name}/"),
+                bytes: None,
+            },
+            false => File {
+                name,
+                bytes: Some(stat.len),
+            },
         })
     };
     names.into_iter().filter_map(file).collect()
@@ -118,7 +142,9 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn line(&mut self, label: &str, paint: Paint, text: &str) {
-        let line = Line::new().with(Paint::Dim, format!("{label:<LABEL$}")).with(paint, text);
+        let line = Line::new()
+            .with(Paint::Dim, format!("{label:<LABEL$}"))
+            .with(paint, text);
         self.lines.push(line.render(self.style));
     }
 
@@ -134,22 +160,38 @@ impl Page<'_> {
 /// The page for people, without a line break at its end.
 #[must_use]
 pub fn show_text(show: &Show, style: &Style, now: Timestamp) -> String {
-    let mut page = Page { style, lines: vec![title(show, style)] };
+    let mut page = Page {
+        style,
+        lines: vec![title(show, style)],
+    };
     status_lines(show, &mut page, now);
     identity_lines(show, &mut page, now);
     spend_lines(show, &mut page, now);
     for (n, file) in show.files.iter().enumerate() {
-        let size = file.bytes.map(|size| format!("  {}", bytes(size))).unwrap_or_default();
+        let size = file
+            .bytes
+            .map(|size| format!("  {}", bytes(size)))
+            .unwrap_or_default();
         let label = if n == 0 { "files" } else { "" };
-        page.line(label, Paint::Plain, &format!("{}{size}", sanitize(&file.name)));
+        page.line(
+            label,
+            Paint::Plain,
+            &format!("{}{size}", sanitize(&file.name)),
+        );
     }
-    page.line("in", Paint::Plain, &sanitize(&show.dir.display().to_string()));
+    page.line(
+        "in",
+        Paint::Plain,
+        &sanitize(&show.dir.display().to_string()),
+    );
     page.lines.join("\n")
 }
 
 fn title(show: &Show, style: &Style) -> String {
     let id = show.id.to_string();
-    let number = show.number.map_or_else(|| "–".to_owned(), |number| format!("#{number}"));
+    let number = show
+        .number
+        .map_or_else(|| "–".to_owned(), |number| format!("#{number}"));
     let mut line = Line::new().with(Paint::Bold, number);
     if let Some(name) = &show.state.name {
         line = line.with(Paint::Bold, format!(" \"{}\"", sanitize(name)));
@@ -173,7 +215,11 @@ fn status_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
             page.wrapped("", Paint::Dim, &sanitize(hint));
         }
         if let Some(at) = stop.resets_at {
-            let text = format!("resets {} ({})", relative(at, now), page.style.date_and_time(at));
+            let text = format!(
+                "resets {} ({})",
+                relative(at, now),
+                page.style.date_and_time(at)
+            );
             page.line("", Paint::Plain, &text);
         }
     }
@@ -185,7 +231,9 @@ fn status_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
 
 fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     let state = &show.state;
-    let Some(identity) = &state.identity else { return };
+    let Some(identity) = &state.identity else {
+        return;
+    };
     page.wrapped("prompt", Paint::Plain, &sanitize(identity.prompt.head()));
     let mut agent = identity.agent.clone();
     if let Some(model) = state.model() {
@@ -193,8 +241,16 @@ fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     }
     page.line("agent", Paint::Plain, &sanitize(&agent));
     let workspace = state.workspace().unwrap_or(&identity.workspace);
-    page.line("workspace", Paint::Plain, &sanitize(&workspace.display().to_string()));
-    page.line("repository", Paint::Plain, &sanitize(&identity.repo.identity));
+    page.line(
+        "workspace",
+        Paint::Plain,
+        &sanitize(&workspace.display().to_string()),
+    );
+    page.line(
+        "repository",
+        Paint::Plain,
+        &sanitize(&identity.repo.identity),
+    );
     if let Some(proof) = &identity.proof {
         page.line("proof", Paint::Plain, &sanitize(proof));
     }
@@ -203,7 +259,11 @@ fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
         page.line("lineage", Paint::Plain, &text);
     }
     let created = identity.created_at;
-    let text = format!("{} ({})", relative(created, now), page.style.date_and_time(created));
+    let text = format!(
+        "{} ({})",
+        relative(created, now),
+        page.style.date_and_time(created)
+    );
     page.line("created", Paint::Plain, &text);
     if let Some(text) = &state.last_text {
         page.wrapped("last words", Paint::Plain, &sanitize(text));
@@ -223,13 +283,23 @@ fn came_from(how: How) -> &'static str {
 
 fn spend_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     let state = &show.state;
-    let (turns, runs) = (state.turn.number, state.runs);
-    let work = format!("{turns} · {runs} runs · {} tool calls", state.tool_calls);
+    let (runs, calls) = (
+        count(state.runs.into(), "run"),
+        count(state.tool_calls, "tool call"),
+    );
+    let work = format!("{} · {runs} · {calls}", state.turn.number);
     page.line("turns", Paint::Plain, &work);
     page.line("tokens", Paint::Plain, &usage_text(&state.usage));
-    page.line("cost", Paint::Plain, &money(state.cost, state.unpriced_calls));
+    page.line(
+        "cost",
+        Paint::Plain,
+        &money(state.cost, state.unpriced_calls),
+    );
     // The clock runs while a process does: a stop and a crash end it at the last event.
-    let until = state.updated_at.filter(|_| show.holder.is_none()).unwrap_or(now);
+    let until = state
+        .updated_at
+        .filter(|_| show.holder.is_none())
+        .unwrap_or(now);
     for (n, cap) in caps(state, until).iter().enumerate() {
         page.line(if n == 0 { "caps" } else { "" }, Paint::Plain, cap);
     }
@@ -262,14 +332,21 @@ fn caps(state: &State, until: Timestamp) -> Vec<String> {
         lines.push(format!("turns {} of {cap}", state.turn.number));
     }
     if let Some(cap) = caps.steps {
-        lines.push(format!("model calls of the turn {} of {cap}", state.turn.calls));
+        lines.push(format!(
+            "model calls of the turn {} of {cap}",
+            state.turn.calls
+        ));
     }
     if let Some(cap) = caps.wall_clock_secs.map(Duration::from_secs) {
         let used = cap.saturating_sub(caps.time_left(state, until).unwrap_or(cap));
         lines.push(format!("time {} of {}", duration(used), duration(cap)));
     }
     if let Some(cap) = caps.tokens {
-        lines.push(format!("tokens {} of {}", tokens(state.usage.total()), tokens(cap)));
+        lines.push(format!(
+            "tokens {} of {}",
+            tokens(state.usage.total()),
+            tokens(cap)
+        ));
     }
     if let Some(cap) = caps.cost_micros {
         let used = money(state.cost, state.unpriced_calls);

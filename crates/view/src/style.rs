@@ -3,7 +3,7 @@
 //! Text from agents or other tools could move the cursor, change the clipboard or hide what
 //! follows. [`sanitize`] makes it harmless; everything that was in a journal goes through it.
 
-use std::{borrow::Cow, fmt::Write, time::Duration};
+use std::{borrow::Cow, time::Duration};
 
 use jiff::{Timestamp, tz::TimeZone};
 use segue_core::usage::Micros;
@@ -22,19 +22,29 @@ impl Style {
     /// With the times of this machine.
     #[must_use]
     pub fn new(color: bool, width: usize) -> Self {
-        Self { color, width, zone: TimeZone::system() }
+        Self {
+            color,
+            width,
+            zone: TimeZone::system(),
+        }
     }
 
     /// Without colours, in UTC.
     #[must_use]
     pub fn plain(width: usize) -> Self {
-        Self { color: false, width, zone: TimeZone::UTC }
+        Self {
+            color: false,
+            width,
+            zone: TimeZone::UTC,
+        }
     }
 
     #[must_use]
     pub fn paint(&self, paint: Paint, text: &str) -> String {
         match paint.code() {
-            Some(code) if self.color && !text.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
+            Some(code) if self.color && !text.trim().is_empty() => {
+                format!("\x1b[{code}m{text}\x1b[0m")
+            }
             _ => text.to_owned(),
         }
     }
@@ -42,13 +52,17 @@ impl Style {
     /// `18:03:22`
     #[must_use]
     pub fn time_of_day(&self, at: Timestamp) -> String {
-        at.to_zoned(self.zone.clone()).strftime("%H:%M:%S").to_string()
+        at.to_zoned(self.zone.clone())
+            .strftime("%H:%M:%S")
+            .to_string()
     }
 
     /// `2026-11-15 18:03 UTC`
     #[must_use]
     pub fn date_and_time(&self, at: Timestamp) -> String {
-        at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M %Z").to_string()
+        at.to_zoned(self.zone.clone())
+            .strftime("%Y-%m-%d %H:%M %Z")
+            .to_string()
     }
 }
 
@@ -148,7 +162,10 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     text.lines()
         .flat_map(|line| {
             let line = sanitize(line).trim_end().to_owned();
-            textwrap::wrap(&line, width.max(8)).into_iter().map(Cow::into_owned).collect::<Vec<_>>()
+            textwrap::wrap(&line, width.max(8))
+                .into_iter()
+                .map(Cow::into_owned)
+                .collect::<Vec<_>>()
         })
         .collect()
 }
@@ -197,11 +214,16 @@ fn escape_sequence(rest: &str) -> Option<usize> {
     let bytes = rest.as_bytes();
     match bytes.first()? {
         b'[' => {
-            let end = bytes[1..].iter().position(|byte| !(0x20..0x40).contains(byte))? + 1;
+            let end = bytes[1..]
+                .iter()
+                .position(|byte| !(0x20..0x40).contains(byte))?
+                + 1;
             (0x40..0x7f).contains(&bytes[end]).then_some(end + 1)
         }
         b']' | b'P' | b'X' | b'^' | b'_' => {
-            let end = bytes.iter().position(|byte| matches!(byte, 0x07 | 0x1b | b'\n'))?;
+            let end = bytes
+                .iter()
+                .position(|byte| matches!(byte, 0x07 | 0x1b | b'\n'))?;
             match bytes[end] {
                 0x07 => Some(end + 1),
                 0x1b if bytes.get(end + 1) == Some(&b'\\') => Some(end + 2),
@@ -226,7 +248,11 @@ pub fn relative(at: Timestamp, now: Timestamp) -> String {
         s @ 172_800..5_184_000 => format!("{} d", s / 86_400),
         _ => return at.strftime("%Y-%m-%d").to_string(),
     };
-    if seconds < 0 { format!("in {span}") } else { format!("{span} ago") }
+    if seconds < 0 {
+        format!("in {span}")
+    } else {
+        format!("{span} ago")
+    }
 }
 
 /// `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.
@@ -245,34 +271,43 @@ pub fn duration(span: Duration) -> String {
     }
 }
 
+/// `1 line`, `3 lines`.
+#[must_use]
+pub fn count(number: u64, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// `812`, `9.4k`, `412k`, `2M`.
 #[must_use]
 pub fn tokens(count: u64) -> String {
-    scaled(count, &["", "k", "M", "G"], 1000)
+    scaled(count, &["", "k", "M", "G"])
 }
 
 /// `812 B`, `4.2 kB`, `3 MB`.
 #[must_use]
 pub fn bytes(count: u64) -> String {
-    scaled(count, &[" B", " kB", " MB", " GB", " TB"], 1000)
+    scaled(count, &[" B", " kB", " MB", " GB", " TB"])
 }
 
 /// Three digits at most, and one behind the point where there is only one before it.
-fn scaled(count: u64, units: &[&str], step: u64) -> String {
-    let (mut unit, mut size) = (0, 1u64);
+fn scaled(count: u64, units: &[&str]) -> String {
+    let (count, mut size, mut unit) = (u128::from(count), 1, 0);
+    let rounded = |size: u128| (count + size / 2) / size;
     // What would be rounded up to the next unit is shown in that unit.
-    while unit + 1 < units.len() && (count + size / 2) / size >= step {
+    while unit + 1 < units.len() && rounded(size) >= 1000 {
         unit += 1;
-        size *= step;
+        size *= 1000;
     }
-    let tenths = (u128::from(count) * 10 + u128::from(size) / 2) / u128::from(size);
-    let mut text = String::new();
-    let _ = match tenths % 10 {
-        tenth if size > 1 && tenths < 100 && tenth > 0 => write!(text, "{}.{tenth}", tenths / 10),
-        _ => write!(text, "{}", (u128::from(count) + u128::from(size) / 2) / u128::from(size)),
-    };
-    text + units[unit]
+    let tenths = (count * 10 + size / 2) / size;
+    if size > 1 && tenths < 100 && tenths % 10 > 0 {
+        format!("{}.{}{}", tenths / 10, tenths % 10, units[unit])
+    } else {
+        format!("{}{}", rounded(size), units[unit])
+    }
 }
+
+/// What stands for a sum where no price is known.
+pub const NO_PRICE: &str = "–";
 
 /// `$0.12`; `≥ $0.12` where the price of some calls is not known, `–` where that of none is.
 #[must_use]
@@ -284,7 +319,7 @@ pub fn money(cost: Micros, unpriced_calls: u64) -> String {
     };
     match (cost.0, unpriced_calls) {
         (_, 0) => sum,
-        (0, _) => "–".to_owned(),
+        (0, _) => NO_PRICE.to_owned(),
         _ => format!("≥ {sum}"),
     }
 }

@@ -14,8 +14,14 @@ const ROOM_FOR_PROMPT: usize = 20;
 const GAP: usize = 2;
 
 /// A column and how readily it is left out: 0 never is.
-const COLUMNS: [(&str, u8); 6] =
-    [("#", 0), ("status", 0), ("agent", 2), ("turns", 4), ("spend", 3), ("updated", 1)];
+const COLUMNS: [(&str, u8); 6] = [
+    ("#", 0),
+    ("status", 0),
+    ("agent", 2),
+    ("turns", 4),
+    ("spend", 3),
+    ("updated", 1),
+];
 
 /// The colour that a status has everywhere.
 #[must_use]
@@ -41,7 +47,13 @@ pub fn list_table(rows: &[Row], style: &Style, now: Timestamp) -> String {
     }
     let cells: Vec<[String; 6]> = rows.iter().map(|row| cells(row, now)).collect();
     let widths: Vec<usize> = (0..COLUMNS.len())
-        .map(|n| cells.iter().map(|row| style::width(&row[n])).max().unwrap_or(0))
+        .map(|n| {
+            cells
+                .iter()
+                .map(|row| style::width(&row[n]))
+                .max()
+                .unwrap_or(0)
+        })
         .zip(COLUMNS)
         .map(|(width, (head, _))| width.max(head.len()))
         .collect();
@@ -89,7 +101,8 @@ fn fitting(widths: &[usize], total: usize) -> Vec<usize> {
 
 fn cells(row: &Row, now: Timestamp) -> [String; 6] {
     [
-        row.number.map_or_else(|| "–".to_owned(), |number| number.to_string()),
+        row.number
+            .map_or_else(|| "–".to_owned(), |number| number.to_string()),
         row.status().to_string(),
         shorten(&sanitize(&row.agent), 16).into_owned(),
         row.turns.to_string(),
@@ -99,7 +112,10 @@ fn cells(row: &Row, now: Timestamp) -> [String; 6] {
 }
 
 fn spend(row: &Row) -> String {
-    match (row.tokens, style::money(row.cost, row.unpriced_calls).as_str()) {
+    match (
+        row.tokens,
+        style::money(row.cost, row.unpriced_calls).as_str(),
+    ) {
         (0, "–" | "$0.00") => "–".to_owned(),
         (tokens, "–" | "$0.00") => style::tokens(tokens),
         (tokens, money) => format!("{} {money}", style::tokens(tokens)),
@@ -121,18 +137,16 @@ fn subject(row: &Row) -> String {
 
 /// The table knows nothing of colours, so they come last. Before the status there is only the
 /// number, so the first place where its word stands is its place.
-fn painted(
-    table: &Table,
-    rows: impl Iterator<Item = (Status, bool)>,
-    style: &Style,
-) -> String {
+fn painted(table: &Table, rows: impl Iterator<Item = (Status, bool)>, style: &Style) -> String {
     let mut lines = table.lines();
     let head = lines.next().unwrap_or_default();
     let mut text = style.paint(Paint::Dim, head.trim_end());
     for (line, (status, has_problem)) in lines.zip(rows) {
         let word = status.to_string();
         let paint = status_paint(status);
-        let mut line = line.trim_end().replacen(&word, &style.paint(paint, &word), 1);
+        let mut line = line
+            .trim_end()
+            .replacen(&word, &style.paint(paint, &word), 1);
         if has_problem {
             line = line.replacen('⚠', &style.paint(Paint::Yellow, "⚠"), 1);
         }

@@ -27,6 +27,9 @@ pub(crate) fn run(context: &Context, _: &Args) -> CommandResult {
         let how = match (&settings.base_url, ready) {
             (Some(url), _) => format!("at {url}"),
             (None, true) => "signed in".to_owned(),
+            (None, false) if provider == Provider::Chat => {
+                "segue config set chat.base_url http://…".to_owned()
+            }
             (None, false) => provider.fix(),
         };
         models.push((provider.word(), ready, how));

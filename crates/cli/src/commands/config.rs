@@ -7,7 +7,7 @@ use segue_view::table::plain_table;
 use serde_json::json;
 
 use crate::{
-    config::{KEYS, Kind, check, unknown_key},
+    config::{KEYS, Kind, PRICE_FIELDS, Source, check, unknown_key},
     context::{Context, print, say},
     error::{CommandError, CommandResult},
 };
@@ -41,6 +41,7 @@ enum Action {
 }
 
 const HIDDEN: &str = "(set)";
+const PRICE: &str = "Dollars per million tokens.";
 
 pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     match args.action {
@@ -49,7 +50,13 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         Some(Action::Set { name, value }) => set(context, &name, value),
         Some(Action::Unset { name }) => change(context, &name, None),
         Some(Action::Path) => {
-            print(&context.config()?.path.display().to_string());
+            // Also where the file does not parse: that is when one looks for it.
+            let path = context.home.dir().join("config.toml");
+            if context.json {
+                context.print_json(&json!({ "path": path }))?;
+            } else {
+                print(&path.display().to_string());
+            }
             Ok(Exit::Done)
         }
     }
@@ -81,6 +88,14 @@ fn list(context: &Context) -> CommandResult {
         let value = if source.is_empty() { "–".to_owned() } else { value };
         [key.name.to_owned(), value, source, key.about.to_owned()]
     }));
+    let prices: std::collections::BTreeMap<_, _> = config.prices.iter().collect();
+    for (model, price) in prices {
+        for (field, dollars) in price.fields() {
+            let name = format!("prices.{model}.{field}");
+            let file = Source::File.to_string();
+            table.push([name, dollars.to_string(), file, PRICE.to_owned()]);
+        }
+    }
     print(plain_table(&table, &context.out()).trim_end());
     say(&format!("file: {}", config.path.display()));
     Ok(Exit::Done)
@@ -88,17 +103,22 @@ fn list(context: &Context) -> CommandResult {
 
 fn get(context: &Context, name: &str) -> CommandResult {
     let config = context.config()?;
-    let Some(key) = KEYS.iter().find(|key| key.name == name) else {
-        return Err(unknown_key(&config.path, name));
-    };
-    let value = match key.kind {
-        Kind::Secret => config.get(name).map(|_| HIDDEN),
-        _ => config.get(name),
+    let value = match (KEYS.iter().find(|key| key.name == name), &key_parts(name)[..]) {
+        (Some(key), _) if key.kind == Kind::Secret => config.get(name).map(|_| HIDDEN.to_owned()),
+        (Some(_), _) => config.get(name).map(str::to_owned),
+        (None, &["prices", model, field]) if PRICE_FIELDS.contains(&field) => {
+            let price = config.prices.get(model).copied().unwrap_or_default();
+            let mut fields = price.fields();
+            fields.find(|(known, _)| *known == field).map(|(_, dollars)| dollars.to_string())
+        }
+        _ => return Err(unknown_key(&config.path, name)),
     };
     if context.json {
         context.print_json(&json!({ "name": name, "value": value }))?;
-    } else if let Some(value) = value {
+    } else if let Some(value) = &value {
         print(value);
+    } else {
+        say(&format!("{name} is not set"));
     }
     Ok(if value.is_some() { Exit::Done } else { Exit::Failed })
 }
@@ -122,15 +142,15 @@ fn set(context: &Context, name: &str, value: String) -> CommandResult {
 fn change(context: &Context, name: &str, value: Option<&str>) -> CommandResult {
     let path = context.home.dir().join("config.toml");
     let parts = key_parts(name);
-    match KEYS.iter().find(|key| key.name == name) {
-        Some(key) => {
-            if let Some(value) = value {
-                check(key, value)
-                    .map_err(|why| CommandError::usage(format!("{}: {why}", key.name)))?;
-            }
+    let kind = match KEYS.iter().find(|key| key.name == name) {
+        Some(key) => key.kind,
+        None if parts[0] == "prices" && parts.last().is_some_and(|f| PRICE_FIELDS.contains(f)) => {
+            Kind::Money
         }
-        None if parts.len() == 3 && parts[0] == "prices" => {}
         None => return Err(unknown_key(&path, name)),
+    };
+    if let Some(value) = value {
+        check(kind, value).map_err(|why| CommandError::usage(format!("{name}: {why}")))?;
     }
     let text = match std::fs::read_to_string(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -139,7 +159,8 @@ fn change(context: &Context, name: &str, value: Option<&str>) -> CommandResult {
     let mut document: toml_edit::DocumentMut = text
         .parse()
         .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?;
-    edit(&mut document, &parts, value);
+    edit(&mut document, &parts, value.map(|text| (kind, text)))
+        .map_err(|table| CommandError::usage(format!("{}: `{table}` is not a table", path.display())))?;
     context.home.write_config(document.to_string().as_bytes())?;
     if context.json {
         context.print_json(&json!({ "name": name, "path": path }))?;
@@ -157,24 +178,49 @@ fn key_parts(name: &str) -> Vec<&str> {
     }
 }
 
-/// Changes one value and leaves the rest of the file, comments included, as it is.
-fn edit(document: &mut toml_edit::DocumentMut, parts: &[&str], value: Option<&str>) {
-    let Some((last, tables)) = parts.split_last() else { return };
-    let mut table = document.as_table_mut();
+/// Changes one value and leaves the rest of the file, comments included, as it is. Fails with the
+/// name of what should be a table and is none.
+fn edit(
+    document: &mut toml_edit::DocumentMut,
+    parts: &[&str],
+    value: Option<(Kind, &str)>,
+) -> Result<(), String> {
+    let Some((last, tables)) = parts.split_last() else { return Ok(()) };
+    let mut table: &mut dyn toml_edit::TableLike = document.as_table_mut();
     for part in tables {
         let entry = table.entry(part).or_insert_with(|| {
             let mut table = toml_edit::Table::new();
             table.set_implicit(true);
             toml_edit::Item::Table(table)
         });
-        let Some(inner) = entry.as_table_mut() else { return };
-        table = inner;
+        table = entry.as_table_like_mut().ok_or_else(|| (*part).to_owned())?;
     }
-    match value {
-        None => drop(table.remove(last)),
-        Some(text) => {
-            let number = text.parse::<i64>().map(toml_edit::value).or_else(|_| text.parse::<f64>().map(toml_edit::value));
-            table[last] = number.unwrap_or_else(|_| toml_edit::value(text));
+    let Some((kind, text)) = value else {
+        table.remove(last);
+        return Ok(());
+    };
+    let item = match kind {
+        // A key or a name of digits stays the text that it is.
+        Kind::Count | Kind::Money => number(text),
+        _ => toml_edit::value(text),
+    };
+    match table.get_mut(last) {
+        // What stands behind the old value, such as a comment, stays.
+        Some(toml_edit::Item::Value(old)) => {
+            let decor = old.decor().clone();
+            if let toml_edit::Item::Value(mut new) = item {
+                *new.decor_mut() = decor;
+                *old = new;
+            }
         }
+        _ => drop(table.insert(last, item)),
     }
+    Ok(())
+}
+
+/// A number as such, where it is a plain one.
+fn number(text: &str) -> toml_edit::Item {
+    let whole = text.parse::<i64>().map(toml_edit::value);
+    let any = whole.or_else(|_| text.parse::<f64>().map(toml_edit::value));
+    any.unwrap_or_else(|_| toml_edit::value(text))
 }

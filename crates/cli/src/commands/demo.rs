@@ -16,6 +16,7 @@ use std::{
 use segue_core::{Body, Exit, status::Status};
 use segue_journal::{Home, RealDisk, Session, repair};
 use segue_runner::process;
+use segue_view::style::{Paint, Style};
 use serde_json::json;
 
 use crate::{
@@ -36,6 +37,14 @@ const SCRIPT: &str = include_str!("../../demo/script.toml");
 /// The tool call that is under way when Segue is killed.
 const FATAL_CALL: &str = "call-1-0";
 
+const LOOK_AROUND: [(&str, &str); 5] = [
+    ("segue log", "what happened, event by event"),
+    ("segue show", "all that is known of the session"),
+    ("less ../.segue/sessions/*/*/journal.jsonl", "the journal itself: one event, one line"),
+    ("git diff", "what the agent changed"),
+    ("segue resume 1 \"And digits?\"", "ask for more (this model has no answer to it)"),
+];
+
 /// See it happen: a run is killed, resumed and finished
 ///
 /// In a scratch repository, on the embedded model: no account, no network, under a minute.
@@ -49,7 +58,7 @@ pub(crate) struct Args {
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let stage = Stage::set(context, args.dir.as_deref())?;
     stage.title("1", "A small program whose test fails, in a scratch repository");
-    stage.say(&format!("   {}", stage.app.display()));
+    stage.say(&format!("   {}", stage.err.paint(Paint::Dim, &stage.app.display().to_string())));
     stage.title("2", "Segue's own agent starts to work on it");
     let killed = stage.run_until_killed()?;
     stage.title("3", "That was kill -9, in the middle of a tool call. What is left?");
@@ -77,6 +86,8 @@ struct Stage {
     app: PathBuf,
     home: Home,
     quiet: bool,
+    out: Style,
+    err: Style,
 }
 
 impl Stage {
@@ -100,7 +111,7 @@ impl Stage {
         fs::write(dir.join("script.toml"), SCRIPT)?;
         git(&app);
         let home = Home::new(Arc::new(RealDisk), dir.join(".segue"));
-        Ok(Self { dir, app, home, quiet: context.json })
+        Ok(Self { dir, app, home, quiet: context.json, out: context.out(), err: context.err() })
     }
 
     fn say(&self, text: &str) {
@@ -110,14 +121,16 @@ impl Stage {
     }
 
     fn title(&self, number: &str, text: &str) {
-        self.say(&format!("\n━━ {number}. {text}"));
+        self.say(&self.err.paint(Paint::Bold, &format!("\n━━ {number}. {text}")));
     }
 
     /// This very program, as a person would call it in the scratch repository.
     fn command(&self, words: &[&str]) -> Command {
-        if !self.quiet {
-            say(&format!("   $ segue {}", words.join(" ")));
-        }
+        let words_shown: Vec<_> = words.iter().map(|word| quoted(word)).collect();
+        let shown = format!("segue {}", words_shown.join(" "));
+        let (prompt, shown) =
+            (self.err.paint(Paint::Dim, "$"), self.err.paint(Paint::Cyan, &shown));
+        self.say(&format!("   {prompt} {shown}"));
         let mut command = Command::new(process::this_program());
         command.args(words).current_dir(&self.app).env("SEGUE_HOME", self.home.dir());
         command.stdin(Stdio::null());
@@ -133,7 +146,8 @@ impl Stage {
 
     /// Runs the agent, and kills Segue when the fatal tool call has had its effect.
     fn run_until_killed(&self) -> Result<ExitStatus, CommandError> {
-        let words = ["run", "Mend slug.sh", "--proof", "sh test.sh", "--model", "script:../script.toml"];
+        let words =
+            ["run", "Mend slug.sh", "--proof", "sh test.sh", "--model", "script:../script.toml"];
         let mut child = self.command(&words).spawn()?;
         let started = Instant::now();
         while !(self.fatal_call_started() && self.announced() > 0) {
@@ -155,7 +169,7 @@ impl Stage {
         while !process::leftovers(&id).is_empty() && started.elapsed() < PATIENCE {
             thread::sleep(Duration::from_millis(5));
         }
-        self.say("\n   ✗ kill -9");
+        self.say(&self.err.paint(Paint::Red, "\n   ✗ kill -9"));
         Ok(status)
     }
 
@@ -169,13 +183,15 @@ impl Stage {
         let Ok(session) = self.session() else { return false };
         session.newest_first().is_ok_and(|mut events| {
             events.any(|event| {
-                matches!(event.body, Body::ToolStarted(_)) && event.id.as_deref() == Some(FATAL_CALL)
+                matches!(event.body, Body::ToolStarted(_))
+                    && event.id.as_deref() == Some(FATAL_CALL)
             })
         })
     }
 
     fn announced(&self) -> usize {
-        fs::read_to_string(self.app.join("announcements.log")).map_or(0, |text| text.lines().count())
+        fs::read_to_string(self.app.join("announcements.log"))
+            .map_or(0, |text| text.lines().count())
     }
 
     fn test_passes(&self) -> bool {
@@ -194,8 +210,10 @@ impl Stage {
         let session = self.session()?;
         let dir = session.dir();
         if context.json {
-            let checks: Vec<_> =
-                checks.iter().map(|(what, holds)| json!({ "what": what, "holds": holds })).collect();
+            let checks: Vec<_> = checks
+                .iter()
+                .map(|(what, holds)| json!({ "what": what, "holds": holds }))
+                .collect();
             context.print_json(&json!({
                 "ok": all, "checks": checks, "app": self.app, "home": self.home.dir(), "session": dir,
             }))?;
@@ -203,23 +221,29 @@ impl Stage {
         }
         self.title("5", "What happened, looked up on the disk");
         for (what, holds) in checks {
-            print(&format!("   {} {what}", if *holds { "✓" } else { "✗" }));
+            let sign = if *holds { (Paint::Green, "✓") } else { (Paint::Red, "✗") };
+            print(&format!("   {} {what}", self.out.paint(sign.0, sign.1)));
         }
-        let shown = |name: &str| dir.join(name).display().to_string();
-        print(&format!("\n   the journal, one event a line   {}", shown("journal.jsonl")));
-        print(&format!("   what was mended                 {}", self.app.join("slug.sh").display()));
-        print("\n   Try next:");
-        print(&format!("     cd {}", self.app.display()));
-        for line in [
-            "segue log                       what happened, event by event",
-            "segue show                      all that is known of the session",
-            "segue resume 1 \"And digits?\"    ask for more (the demo's model has nothing more to say)",
-            "git diff                        what the agent changed",
-        ] {
-            print(&format!("     {line}"));
+        print(&self.out.paint(Paint::Bold, "\n━━ Look around"));
+        let dim = |text: &str| self.out.paint(Paint::Dim, text);
+        print(&format!("   {} cd {}", dim("$"), self.app.display()));
+        for (command, what) in LOOK_AROUND {
+            print(&format!("   {} {command:<45} {}", dim("$"), dim(what)));
         }
-        print(&format!("   All of it is in {}: remove it when you have seen enough.", self.dir.display()));
+        print(&format!(
+            "   All of it is in {}; remove that when you have seen enough.",
+            self.dir.display()
+        ));
         Ok(exit)
+    }
+}
+
+/// A word as a person would type it in a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@".contains(c);
+    match word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("\"{word}\""),
     }
 }
 
@@ -227,7 +251,14 @@ impl Stage {
 fn git(app: &Path) {
     let quiet = |words: &[&str]| {
         let mut git = Command::new("git");
-        git.args(["-c", "user.name=demo", "-c", "user.email=demo@localhost", "-c", "init.defaultBranch=main"]);
+        git.args([
+            "-c",
+            "user.name=demo",
+            "-c",
+            "user.email=demo@localhost",
+            "-c",
+            "init.defaultBranch=main",
+        ]);
         git.args(words).current_dir(app).stdout(Stdio::null()).stderr(Stdio::null());
         git.env_remove("GIT_DIR").env_remove("GIT_WORK_TREE");
         // Without git the demo is the same, in a plain directory.

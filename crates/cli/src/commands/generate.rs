@@ -17,6 +17,7 @@ use crate::{
 #[command(after_help = "Example:
   segue completions bash > ~/.local/share/bash-completion/completions/segue")]
 pub(crate) struct Completions {
+    /// Which shell
     shell: Shell,
 }
 
@@ -25,12 +26,14 @@ pub(crate) struct Completions {
 #[command(after_help = "Example:
   segue man ~/.local/share/man/man1")]
 pub(crate) struct Man {
+    /// Where to; made if it is not there
     dir: PathBuf,
 }
 
 /// Write the command reference and the JSON Schemas into a docs directory
 #[derive(Debug, clap::Args)]
 pub(crate) struct Reference {
+    /// Where to; made if it is not there
     dir: PathBuf,
 }
 

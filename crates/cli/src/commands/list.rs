@@ -41,6 +41,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     }
     if listing.rows.is_empty() {
         say(match args.all {
+            _ if !args.status.is_empty() => "there is no session with that status here; all: segue list --all",
             true => "there is no session yet: segue run \"…\" starts one",
             false => "there is no session of this repository; all: segue list --all",
         });

@@ -1,12 +1,12 @@
 //! `segue resume`: go on at exactly the point where a session stopped.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
-use segue_core::{Exit, decide, state::Phase};
+use segue_core::{Exit, State, decide, state::Phase};
 use segue_journal::session::Mended;
 use segue_loops::launch::{self, Resume};
 use segue_runner::Interrupt;
-use segue_view::plan;
+use segue_view::{plan, style::Paint};
 
 use crate::{
     commands::run::{CapFlags, native_config, surroundings, workspace},
@@ -14,6 +14,12 @@ use crate::{
     error::{CommandError, CommandResult},
     observe::{Watcher, conclude},
 };
+
+/// How wide the labels of a plan are, with the blanks around them.
+const PLAN_LABEL: usize = 12;
+
+/// How often a wait looks at the clock, and whether it was asked to end.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Go on where a session stopped
 ///
@@ -36,6 +42,9 @@ pub(crate) struct Args {
     /// Print the plan and stop
     #[arg(long)]
     dry_run: bool,
+    /// Where a limit has not reset yet, wait until it has
+    #[arg(long)]
+    wait: bool,
     /// Another model for the native agent
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
@@ -49,19 +58,22 @@ pub(crate) struct Args {
 pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let found = match (&args.session, args.prompt_flag.is_some()) {
         (None, true) => context.find(None)?,
-        _ => context.find_resumable(args.session.as_deref())?,
+        (Some(text), _) => context.find_resumable(Some(text)).map_err(|error| unquote(error, text))?,
+        (None, false) => context.find_resumable(None)?,
     };
-    let session = found.open(&context.home)?;
     let selector = found.selector();
+    let about = |error: CommandError| error.about(&selector);
+    let session = found.open(&context.home)?;
     if let Some(holder) = session.held_by()? {
         let error = segue_journal::Error::Busy { dir: found.dir, holder };
-        return Err(CommandError::from(error));
+        return Err(about(error.into()));
     }
     let prompt = args.prompt.or(args.prompt_flag);
     let state = session.state();
     if state.phase == Phase::Stopped && !decide::is_resumable(state) && prompt.is_none() {
         if context.json {
-            context.print_json(&serde_json::json!({ "session": selector, "nothing_to_do": true }))?;
+            context
+                .print_json(&serde_json::json!({ "session": selector, "nothing_to_do": true }))?;
         } else {
             say(&format!("session {selector} is completed: nothing to do"));
             say(&format!("ask for more: segue resume {selector} \"…\""));
@@ -70,23 +82,31 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     }
     let moved = args.dir.as_deref().map(|dir| workspace(&context.cwd, Some(dir))).transpose()?;
     let caps = args.caps.caps();
-    let plan = plan::resume(&session, &plan::Going {
-        selector: &selector,
-        prompt: prompt.as_deref(),
-        model: args.model.as_deref(),
-        workspace: moved.as_deref(),
-        caps: state.caps.overridden_by(caps),
-        now: context.now(),
-    });
+    let plan = plan::resume(
+        &session,
+        &plan::Going {
+            selector: &selector,
+            prompt: prompt.as_deref(),
+            model: args.model.as_deref(),
+            workspace: moved.as_deref(),
+            caps: state.caps.overridden_by(caps),
+            now: context.now(),
+        },
+    );
     if args.dry_run && context.json {
         context.print_json(&plan)?;
         return Ok(Exit::Done);
     }
     if args.dry_run || !context.json {
-        plan.lines.iter().for_each(|line| say(line));
+        say_plan(context, &plan.lines);
     }
     if args.dry_run {
         return Ok(Exit::Done);
+    }
+    let interrupt = Interrupt::install()?;
+    if args.wait && let Some(signal) = wait_for_reset(context, state, &interrupt) {
+        say(&format!("segue resume {selector} --wait"));
+        return Ok(Exit::Interrupted(signal));
     }
     let config = context.config()?;
     let model = args.model.as_deref().or(session.state().model());
@@ -100,9 +120,46 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     };
     let dir = session.dir().to_owned();
     let mut watcher = Watcher::new(context);
-    let around = surroundings(context, &mut watcher, Interrupt::install()?);
-    let stop = launch::resume(session, how, native, around, say_mended)?;
+    watcher.looks_at(&dir);
+    let around = surroundings(context, &mut watcher, interrupt);
+    let stop = launch::resume(session, how, native, around, say_mended)
+        .map_err(|error| about(error.into()))?;
     conclude(context, watcher, &selector, &dir, &stop)
+}
+
+/// A prompt alone is taken for a session: its blanks tell.
+fn unquote(error: CommandError, text: &str) -> CommandError {
+    match text.contains(char::is_whitespace) {
+        true => error.hint(format!("a prompt for the latest session: segue resume --prompt \"{text}\"")),
+        false => error,
+    }
+}
+
+/// Waits until the limit that stopped the session has reset. Returns the signal that came first.
+fn wait_for_reset(context: &Context, state: &State, interrupt: &Interrupt) -> Option<u8> {
+    let at = state.stop.as_ref()?.resets_at?;
+    if at > context.now() {
+        say(&format!("  waiting   until the limit resets, {}", context.err().date_and_time(at)));
+    }
+    while at > context.now() {
+        if let Some(signal) = interrupt.signal() {
+            return Some(signal);
+        }
+        std::thread::sleep(LOOK);
+    }
+    None
+}
+
+/// The headline stands out, the labels stand back.
+fn say_plan(context: &Context, lines: &[String]) {
+    let look = context.err();
+    for (n, line) in lines.iter().enumerate() {
+        match line.split_at_checked(PLAN_LABEL) {
+            _ if n == 0 => say(&look.paint(Paint::Bold, line)),
+            Some((label, text)) => say(&format!("{}{text}", look.paint(Paint::Dim, label))),
+            None => say(line),
+        }
+    }
 }
 
 fn say_mended(mended: &[Mended]) {

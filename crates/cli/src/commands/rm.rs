@@ -19,7 +19,7 @@ use crate::{
   segue rm 7 8 refactor --force")]
 pub(crate) struct Args {
     /// Numbers, names, ids or starts of ids
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
     /// Do not ask
     #[arg(long, short)]
@@ -44,7 +44,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         };
         say(&format!("session {}: {what}, in {}", found.selector(), found.dir.display()));
     }
-    if !args.force && !confirmed()? {
+    if !args.force && !confirmed(&args.sessions)? {
         say("nothing was removed");
         return Ok(Exit::Done);
     }
@@ -61,10 +61,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     Ok(Exit::Done)
 }
 
-fn confirmed() -> Result<bool, CommandError> {
+fn confirmed(sessions: &[String]) -> Result<bool, CommandError> {
     if !io::stdin().is_terminal() {
         return Err(CommandError::usage("there is no terminal to ask on")
-            .hint("remove without a question: segue rm --force <session>"));
+            .hint(format!("remove without a question: segue rm --force {}", sessions.join(" "))));
     }
     let mut err = io::stderr().lock();
     let _ = write!(err, "remove for good, with all that is recorded? [y/N] ");

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use segue_agents::native::{ModelSpec, build, retry::Policy};
+use segue_agents::native::{ModelError, ModelSpec, build, retry::Policy};
 use segue_core::{
     Exit,
     caps::Caps,
@@ -38,9 +38,15 @@ use crate::{
   git diff | segue run --model script:review.toml -"
 )]
 pub(crate) struct Args {
-    /// Who works (native, or n), and what on
-    #[arg(value_names = ["AGENT", "PROMPT"], num_args = 0..=2)]
-    words: Vec<String>,
+    /// Who works: native, or n; the configured one where only a prompt is given
+    #[arg(value_name = "AGENT")]
+    first: Option<String>,
+    /// What on; `-` reads it from standard input
+    #[arg(value_name = "PROMPT")]
+    second: Option<String>,
+    /// A prompt that was not quoted, which is said so
+    #[arg(hide = true)]
+    rest: Vec<String>,
     /// Read the prompt from this file
     #[arg(long, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
@@ -76,7 +82,13 @@ pub(crate) struct CapFlags {
     #[arg(long, value_name = "N", value_parser = parse_count, help_heading = "Caps")]
     max_tokens: Option<u64>,
     /// Stop after so many dollars
-    #[arg(long, value_name = "DOLLARS", value_parser = parse_money, help_heading = "Caps")]
+    #[arg(
+        long,
+        value_name = "DOLLARS",
+        value_parser = parse_money,
+        allow_negative_numbers = true,
+        help_heading = "Caps"
+    )]
     max_cost: Option<Micros>,
 }
 
@@ -113,6 +125,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
+    // Before there is a session that could not be started.
+    launch::check_price(&native, new.caps)?;
     let mut watcher = Watcher::new(context);
     let interrupt = Interrupt::install()?;
     let (session, number) = {
@@ -152,20 +166,35 @@ fn agent_and_prompt(
     config: &Config,
     args: &Args,
 ) -> Result<(String, String), CommandError> {
-    let (agent, prompt) = match &args.words[..] {
+    let words: Vec<&str> =
+        args.first.iter().chain(&args.second).chain(&args.rest).map(String::as_str).collect();
+    let (agent, prompt) = match words[..] {
         [agent, prompt] => (Some(agent), Some(prompt)),
         [word] if known_agent(word).is_some() => (Some(word), None),
         [prompt] => (None, Some(prompt)),
-        _ => (None, None),
+        [] => (None, None),
+        _ => return Err(CommandError::usage("a prompt of several words needs quotes").hint(quoted(&words))),
     };
-    let wanted = agent.map_or_else(|| config.get("agent").unwrap_or("native"), String::as_str);
+    let wanted = agent.unwrap_or_else(|| config.get("agent").unwrap_or("native"));
     let agent = known_agent(wanted).ok_or_else(|| {
         let names: Vec<&str> = AGENTS.iter().map(|(name, _)| *name).collect();
-        CommandError::new(Exit::AgentMissing, format!("there is no agent `{wanted}` here"))
-            .hint(format!("the agents are: {} (segue agents)", names.join(", ")))
+        let error = CommandError::new(Exit::AgentMissing, format!("there is no agent `{wanted}` here"))
+            .hint(format!("the agents are: {} (segue agents)", names.join(", ")));
+        match words.len() {
+            2 => error.hint(format!("a prompt of several words needs quotes: {}", quoted(&words))),
+            _ => error,
+        }
     })?;
-    let prompt = read_prompt(context, prompt.map(String::as_str), args.prompt_file.as_deref())?;
+    let prompt = read_prompt(context, prompt, args.prompt_file.as_deref())?;
     Ok((agent.to_owned(), prompt))
+}
+
+/// What was probably meant by several words.
+fn quoted(words: &[&str]) -> String {
+    match known_agent(words[0]) {
+        Some(agent) => format!("segue run {agent} \"{}\"", words[1..].join(" ")),
+        None => format!("segue run \"{}\"", words.join(" ")),
+    }
 }
 
 fn read_prompt(
@@ -217,9 +246,21 @@ pub(crate) fn native_config(
     let env = |name: &str| std::env::var(name).ok();
     let settings =
         spec.provider().map(|provider| config.model_settings(provider, &env)).unwrap_or_default();
-    let model = build(&spec, &settings).map_err(|error| CommandError::failed(error.to_string()))?;
+    let model = build(&spec, &settings).map_err(|error| no_model(&spec, error))?;
     let policy = Policy { attempts: config.attempts(), ..Policy::default() };
-    Ok((spec.to_string(), NativeConfig { model, prices: config.prices.clone(), policy }))
+    Ok((spec.to_string(), NativeConfig { model, prices: config.prices(), policy }))
+}
+
+fn no_model(spec: &ModelSpec, error: ModelError) -> CommandError {
+    match (error, spec.provider()) {
+        (ModelError::NotSignedIn { message, fix }, Some(provider)) => {
+            let word = provider.word();
+            CommandError::failed(format!("not signed in: {message}"))
+                .hint(fix)
+                .hint(format!("or keep it in the settings: segue config set {word}.key - < key.txt"))
+        }
+        (error, _) => CommandError::failed(error.to_string()),
+    }
 }
 
 fn check_free(context: &Context, name: Option<&str>) -> Result<(), CommandError> {

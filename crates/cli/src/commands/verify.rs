@@ -97,8 +97,13 @@ fn report(context: &Context, reports: &[(String, Report)]) -> CommandResult {
     match lost {
         0 => Ok(Exit::Done),
         _ if context.json => Ok(Exit::Failed),
-        _ => Err(CommandError::failed(format!("{lost} thing(s) that had been recorded are damaged"))
-            .hint("go on with what is certain, keeping the rest aside: segue verify <session> --repair")),
+        _ => {
+            let bad = |(_, report): &&(String, Report)| report.problems.iter().any(Problem::is_loss);
+            let first = reports.iter().find(bad).map_or("<session>", |(session, _)| session);
+            Err(CommandError::failed("something that had been recorded is damaged").hint(format!(
+                "go on with what is certain, keeping the rest aside: segue verify {first} --repair"
+            )))
+        }
     }
 }
 

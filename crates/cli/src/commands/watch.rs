@@ -64,8 +64,13 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         }
         if quiet >= LOOKS_BEFORE_PROBE {
             quiet = 0;
-            if session.held_by()?.is_none() && tail.new_events()?.is_empty() {
-                return Ok(over(context, &state));
+            if session.held_by()?.is_none() {
+                // What was written between the last look and the end of the writer.
+                for event in tail.new_events()? {
+                    state.apply(&event);
+                    show(&event);
+                }
+                return Ok(over(context, &state, &found.selector()));
             }
         }
         quiet += 1;
@@ -73,9 +78,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     }
 }
 
-fn over(context: &Context, state: &State) -> Exit {
+fn over(context: &Context, state: &State, selector: &str) -> Exit {
     if !context.json && state.stop.is_none() {
-        say("nobody works on this session now, and it did not stop: segue resume goes on with it");
+        say("nobody works on this session now, and it did not stop; to go on with it:");
+        say(&format!("segue resume {selector}"));
     }
     Exit::Done
 }

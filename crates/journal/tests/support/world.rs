@@ -4,7 +4,11 @@
 //! may then only do so because the disk did. The checks give back what is wrong instead of
 //! panicking, so that a test can also ask for a loss to be found.
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use segue_core::{Payload, State, event::Draft};
 use segue_journal::{
@@ -12,6 +16,7 @@ use segue_journal::{
     home::Located,
     repair::{self, Problem},
     scan::Ending,
+    session::Mended,
 };
 use segue_testkit::disk::{Fault, Mutant, SimDisk};
 
@@ -20,11 +25,18 @@ use crate::support::{counting_clock, me, new, said};
 /// Something that is done to the world. Sessions are named by a number, taken modulo their count.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
-    Create { named: bool, long: bool },
+    Create {
+        named: bool,
+        long: bool,
+    },
     /// Opens for writing, after closing what was open.
     Open(usize),
     Close,
-    Append { events: usize, synced: bool, long: bool },
+    Append {
+        events: usize,
+        synced: bool,
+        long: bool,
+    },
     Snapshot,
     GiveNumber(usize),
     Remove(usize),
@@ -44,6 +56,8 @@ struct Known {
     synced: usize,
     soon: usize,
     removed: Removed,
+    /// Files with what was cut off the journal.
+    kept: BTreeMap<PathBuf, Vec<u8>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +102,11 @@ fn home(disk: &SimDisk) -> Home {
 
 /// An event without its time, which tells it apart from every other.
 fn key(seq: u64, draft: &Draft) -> String {
-    let data = draft.body.data().map(|data| data.get().to_owned()).unwrap_or_default();
+    let data = draft
+        .body
+        .data()
+        .map(|data| data.get().to_owned())
+        .unwrap_or_default();
     format!("{seq} {} {data}", draft.body.kind())
 }
 
@@ -144,8 +162,16 @@ impl World {
                 self.open = None;
                 Ok(())
             }
-            Op::Append { events, synced, long } => {
-                let durability = if synced { Durability::Synced } else { Durability::Soon };
+            Op::Append {
+                events,
+                synced,
+                long,
+            } => {
+                let durability = if synced {
+                    Durability::Synced
+                } else {
+                    Durability::Soon
+                };
                 self.append(events, durability, long)
             }
             Op::Snapshot => match &mut self.open {
@@ -172,7 +198,9 @@ impl World {
         match done {
             Ok(value) => Ok(Some(value)),
             Err(error) => {
-                ensure(self.disk.failed() > 0, || format!("failed on a good disk: {error}"))?;
+                ensure(self.disk.failed() > 0, || {
+                    format!("failed on a good disk: {error}")
+                })?;
                 self.disk.mend();
                 self.open = None;
                 self.look(After::Kill)?;
@@ -185,16 +213,34 @@ impl World {
         self.open = None;
         let prompt = self.text(long);
         let name = named.then(|| "Prüfstand".to_owned());
-        let session = segue_journal::home::NewSession { name, ..new(&prompt) };
+        let session = segue_journal::home::NewSession {
+            name,
+            ..new(&prompt)
+        };
         let created = self.home.create(session, &me(), &clock());
-        let Some((session, number)) = self.settle(created)? else { return Ok(()) };
+        let Some((session, number)) = self.settle(created)? else {
+            return Ok(());
+        };
         let id = session.session().id();
-        let at = Located { repo: "repo".to_owned(), id };
+        let at = Located {
+            repo: "repo".to_owned(),
+            id,
+        };
         let (submitted, _) = events(session.session())?;
         let soon = submitted.len();
-        ensure(soon == 1 + usize::from(named), || format!("{soon} events at the start"))?;
+        ensure(soon == 1 + usize::from(named), || {
+            format!("{soon} events at the start")
+        })?;
         self.number(number, at.clone())?;
-        let known = Known { at, submitted, synced: 1, soon, removed: Removed::No };
+        let (removed, kept) = (Removed::No, BTreeMap::new());
+        let known = Known {
+            at,
+            submitted,
+            synced: 1,
+            soon,
+            removed,
+            kept,
+        };
         self.sessions.push(known);
         self.open = Some((self.sessions.len() - 1, session));
         Ok(())
@@ -217,12 +263,26 @@ impl World {
         self.open = None;
         let Some(n) = self.pick(n) else { return Ok(()) };
         let at = self.sessions[n].at.clone();
-        let opened = self.home.open(&at).and_then(|session| session.lock(&me(), clock()));
-        let Some((session, _)) = self.settle(opened)? else { return Ok(()) };
+        let opened = self
+            .home
+            .open(&at)
+            .and_then(|session| session.lock(&me(), clock()));
+        let Some((session, mended)) = self.settle(opened)? else {
+            return Ok(());
+        };
+        for what in mended {
+            if let Mended::TornTail { kept_in, .. } = what {
+                let path = session.session().dir().join(kept_in);
+                let bytes = read(&self.disk, &path).ok_or("nothing was kept")?;
+                self.sessions[n].kept.insert(path, bytes);
+            }
+        }
         let (found, state) = events(session.session())?;
         let known = &mut self.sessions[n];
         check_prefix(known, &found, After::Kill)?;
-        ensure(state == *session.state(), || "the state is not what the events say".to_owned())?;
+        ensure(state == *session.state(), || {
+            "the state is not what the events say".to_owned()
+        })?;
         // Whoever can write builds upon what is there: it is promised from now on.
         (known.synced, known.soon) = (found.len(), found.len());
         known.submitted = found;
@@ -232,16 +292,23 @@ impl World {
 
     fn append(&mut self, count: usize, durability: Durability, long: bool) -> Checked {
         let texts: Vec<String> = (0..count).map(|n| self.text(long && n == 0)).collect();
-        let Some((n, session)) = &mut self.open else { return Ok(()) };
+        let Some((n, session)) = &mut self.open else {
+            return Ok(());
+        };
         let payloads: Result<Vec<Payload>, Error> =
             texts.iter().map(|text| session.payload(text)).collect();
         let drafts: Vec<Draft> = match payloads {
-            Ok(payloads) => payloads.into_iter().map(|text| Draft::from(said_in(text))).collect(),
+            Ok(payloads) => payloads
+                .into_iter()
+                .map(|text| Draft::from(said_in(text)))
+                .collect(),
             Err(error) => return self.settle(Err::<(), _>(error)).map(drop),
         };
         let known = &mut self.sessions[*n];
         let first = known.submitted.len() as u64 + 1;
-        known.submitted.extend((first..).zip(&drafts).map(|(seq, draft)| key(seq, draft)));
+        known
+            .submitted
+            .extend((first..).zip(&drafts).map(|(seq, draft)| key(seq, draft)));
         let done = session.append_all(drafts, durability);
         match &done {
             Ok(events) => {
@@ -265,7 +332,11 @@ impl World {
     /// A short text that no other event has, or the long one that others have too.
     fn text(&mut self, long: bool) -> String {
         self.texts += 1;
-        if long { "Lang, und nicht nur einmal. ".repeat(300) } else { format!("№{}", self.texts) }
+        if long {
+            "Lang, und nicht nur einmal. ".repeat(300)
+        } else {
+            format!("№{}", self.texts)
+        }
     }
 
     fn give_number(&mut self, n: usize) -> Checked {
@@ -282,7 +353,11 @@ impl World {
         let Some(n) = self.pick(n) else { return Ok(()) };
         self.open = None;
         let removed = self.home.remove(&self.sessions[n].at, &me());
-        self.sessions[n].removed = if removed.is_ok() { Removed::Yes } else { Removed::Perhaps };
+        self.sessions[n].removed = if removed.is_ok() {
+            Removed::Yes
+        } else {
+            Removed::Perhaps
+        };
         self.settle(removed).map(drop)
     }
 
@@ -312,7 +387,16 @@ impl World {
                 Removed::Perhaps => {}
             }
             if found {
-                let session = self.home.open(&known.at).map_err(|error| error.to_string())?;
+                for (path, bytes) in &known.kept {
+                    let there = read(&self.disk, path);
+                    ensure(there.as_ref() == Some(bytes), || {
+                        format!("{}", path.display())
+                    })?;
+                }
+                let session = self
+                    .home
+                    .open(&known.at)
+                    .map_err(|error| error.to_string())?;
                 let (found, _) = events(&session)?;
                 check_prefix(known, &found, after)?;
                 known.soon = found.len();
@@ -323,8 +407,13 @@ impl World {
             }
         }
         for (number, at) in &self.numbers {
-            let found = self.home.numbered(*number).map_err(|error| error.to_string())?;
-            ensure(found.as_ref() == Some(at), || format!("number {number} is {found:?}"))?;
+            let found = self
+                .home
+                .numbered(*number)
+                .map_err(|error| error.to_string())?;
+            ensure(found.as_ref() == Some(at), || {
+                format!("number {number} is {found:?}")
+            })?;
         }
         Ok(())
     }
@@ -336,14 +425,26 @@ fn said_in(text: Payload) -> segue_core::event::TextWritten {
 
 /// Nothing that was promised is missing, and nothing is there that was never handed over.
 fn check_prefix(known: &Known, found: &[String], after: After) -> Checked {
-    let promised = if after == After::Kill { known.soon } else { known.synced };
+    let promised = if after == After::Kill {
+        known.soon
+    } else {
+        known.synced
+    };
     ensure(found.len() >= promised, || {
-        format!("{} events were promised, {} are there", promised, found.len())
+        format!(
+            "{} events were promised, {} are there",
+            promised,
+            found.len()
+        )
     })?;
     // A torn tail is cut off by the next writer, who says so in an event of its own.
-    let repaired = found.last().is_some_and(|last| last.contains(" journal.repaired "));
+    let repaired = found
+        .last()
+        .is_some_and(|last| last.contains(" journal.repaired "));
     let own = &found[..found.len() - usize::from(repaired)];
-    ensure(known.submitted.starts_with(own), || format!("{own:?} of {:?}", known.submitted))
+    ensure(known.submitted.starts_with(own), || {
+        format!("{own:?} of {:?}", known.submitted)
+    })
 }
 
 /// A session that is there is whole: it ends clean or torn, its blobs can be read, and its state is
@@ -351,17 +452,23 @@ fn check_prefix(known: &Known, found: &[String], after: After) -> Checked {
 fn check_opens(home: &Home, at: &Located) -> Checked {
     let session = home.open(at).map_err(|error| error.to_string())?;
     let ending = session.ending();
-    ensure(!matches!(ending, Ending::Damaged(_)), || format!("{ending:?}"))?;
+    ensure(!matches!(ending, Ending::Damaged(_)), || {
+        format!("{ending:?}")
+    })?;
     let report = repair::verify(&session).map_err(|error| error.to_string())?;
     let torn = |problem: &Problem| matches!(problem, Problem::TornTail { .. });
-    ensure(report.problems.iter().all(torn), || format!("{:?}", report.problems))?;
+    ensure(report.problems.iter().all(torn), || {
+        format!("{:?}", report.problems)
+    })?;
     let (_, folded) = events(&session)?;
     ensure(folded == *session.state(), || {
-        format!("from the snapshot {:?}, from the events {folded:?}", session.state())
+        format!(
+            "from the snapshot {:?}, from the events {folded:?}",
+            session.state()
+        )
     })
 }
 
-/// How a file reads on a disk.
-pub(crate) fn exists(disk: &SimDisk, path: &Path) -> bool {
-    (disk as &dyn Disk).exists(path)
+pub(crate) fn read(disk: &SimDisk, path: &Path) -> Option<Vec<u8>> {
+    (disk as &dyn Disk).read(path).ok()
 }

@@ -19,8 +19,13 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Self; 5] =
-        [Self::Eio, Self::Enospc, Self::ShortWrite, Self::Eintr, Self::FailedSync];
+    pub const ALL: [Self; 5] = [
+        Self::Eio,
+        Self::Enospc,
+        Self::ShortWrite,
+        Self::Eintr,
+        Self::FailedSync,
+    ];
 
     pub(super) fn error(self) -> io::Error {
         match self {
@@ -42,7 +47,7 @@ pub enum Mutant {
     IgnoreDirSync,
     /// Files whose path contains this are never synced.
     IgnoreSyncOf(&'static str),
-    /// Directories whose path ends in this are never synced.
+    /// Directories whose own name begins or ends with this are never synced.
     IgnoreDirSyncOf(&'static str),
 }
 
@@ -58,7 +63,10 @@ impl Mutant {
     pub(super) fn ignores_dir(&self, path: &Path) -> bool {
         match self {
             Self::IgnoreDirSync => true,
-            Self::IgnoreDirSyncOf(end) => path.to_string_lossy().ends_with(end),
+            Self::IgnoreDirSyncOf(part) => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with(part) || name.ends_with(part)
+            }
             Self::IgnoreSync | Self::IgnoreSyncOf(_) => false,
         }
     }
@@ -68,6 +76,7 @@ impl Mutant {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
     calls: u64,
+    failed: u64,
     once: Vec<(u64, Fault)>,
     from: Option<(u64, Fault)>,
 }
@@ -90,11 +99,25 @@ impl Faults {
         self.calls
     }
 
+    pub(super) fn failed(&self) -> u64 {
+        self.failed
+    }
+
     /// Counts one call, and says whether it fails.
     pub(super) fn next(&mut self) -> Option<Fault> {
         self.calls += 1;
         let calls = self.calls;
-        let once = self.once.iter().find(|(at, _)| *at == calls).map(|(_, fault)| *fault);
-        once.or_else(|| self.from.filter(|(at, _)| *at <= calls).map(|(_, fault)| fault))
+        let once = self
+            .once
+            .iter()
+            .find(|(at, _)| *at == calls)
+            .map(|(_, fault)| *fault);
+        let fault = once.or_else(|| {
+            self.from
+                .filter(|(at, _)| *at <= calls)
+                .map(|(_, fault)| fault)
+        });
+        self.failed += u64::from(fault.is_some());
+        fault
     }
 }

@@ -1,0 +1,85 @@
+//! What several of these tests need.
+
+use std::{fs, io, path::Path, process::Command};
+
+use segue_testkit::{
+    env::TestEnv,
+    kill::{Broken, Checked, Running, Work, check, next_command},
+};
+
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_segue");
+
+pub(crate) fn env() -> TestEnv {
+    TestEnv::new(PROGRAM).expect("a place for the test")
+}
+
+/// Whether a test can go on. Where it can't it says so, and fails where nothing may be left out.
+pub(crate) fn can(test: &str, what: &str, possible: bool) -> bool {
+    if !possible {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "{test} can't run here: {what}");
+        eprintln!("NOT RUN: {test}: {what}");
+    }
+    possible
+}
+
+/// Whether a program runs and ends well.
+pub(crate) fn works(program: &str, args: &[&str]) -> bool {
+    Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
+}
+
+/// Makes `to` a copy of `from`, whatever was there before.
+pub(crate) fn replace_dir(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(to) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    copy_dir(from, to)
+}
+
+fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_dir(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}
+
+/// Looks at what a process left behind, then goes on until the work is done, and looks again.
+pub(crate) fn check_and_finish(
+    env: &TestEnv,
+    work: &Work,
+    model: &str,
+    running: &Running,
+) -> Result<Option<Checked>, Broken> {
+    let first = look(env, work, running)?;
+    let command = match first.as_ref().filter(|found| work.is_complete(&found.events)) {
+        // Nothing is left to do, and it has to say so.
+        Some(found) => env.command(["resume", &found.id, "--json"]),
+        None => next_command(env, work, model, first.as_ref()),
+    };
+    let mut again = Running::start(env, command)?;
+    let status = again.wait()?;
+    if status != 0 {
+        let place = format!("going on: status {status}");
+        return Err(Broken::new(again.stderr()).at(&place));
+    }
+    let last = look(env, work, &again)?;
+    match last {
+        Some(last) if work.is_complete(&last.events) => Ok(first),
+        other => Err(Broken::new(format!("it did not come to its end: {other:?}"))),
+    }
+}
+
+fn look(env: &TestEnv, work: &Work, running: &Running) -> Result<Option<Checked>, Broken> {
+    let found = check::after(env, &running.reported()?)?;
+    if let Some(found) = &found {
+        work.check(&env.repo(), &found.events)?;
+    }
+    Ok(found)
+}

@@ -1,0 +1,31 @@
+//! Segue as a person or a script meets it: every command, every error, every table.
+
+// Said once more than needed, so that lints know the helpers for tests too.
+#[cfg(test)]
+mod commands;
+#[cfg(test)]
+mod demo;
+#[cfg(test)]
+mod docs;
+#[cfg(test)]
+mod errors;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod hostile;
+#[cfg(test)]
+mod look;
+#[cfg(test)]
+mod native;
+#[cfg(test)]
+mod resume;
+#[cfg(test)]
+mod runs;
+#[cfg(test)]
+mod secrets;
+#[cfg(test)]
+mod selectors;
+#[cfg(test)]
+mod settings;
+#[cfg(test)]
+mod support;

@@ -1,0 +1,113 @@
+//! What the benches share: a session to write to, events as an agent makes them, and goals.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use segue_core::{
+    Payload,
+    caps::Caps,
+    event::{Draft, TextWritten, ToolCalled, ToolReturned, ToolStarted, ToolStatus},
+    identity::{LoopKind, RepoRef},
+};
+use segue_journal::{
+    Home, LockedSession, RealDisk, Result, home::NewSession, lock::Holder, system_clock,
+};
+
+/// A directory on the disk that the project is built on: a temporary one may be memory.
+pub(crate) fn place() -> std::io::Result<tempfile::TempDir> {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))
+}
+
+pub(crate) fn create(dir: &Path) -> Result<LockedSession> {
+    let new = NewSession {
+        repo: RepoRef {
+            id: "repo".into(),
+            identity: "/repo".into(),
+            head: None,
+            branch: None,
+        },
+        workspace: PathBuf::from("/repo"),
+        loop_kind: LoopKind::Solo,
+        agent: "native".into(),
+        model: None,
+        prompt: "measure".into(),
+        proof: None,
+        caps: Caps::default(),
+        lineage: None,
+        name: None,
+        segue: "0".into(),
+    };
+    let clock = system_clock();
+    let me = Holder {
+        pid: std::process::id(),
+        host: "here".into(),
+        since: clock(),
+    };
+    let home = Home::new(Arc::new(RealDisk), dir.join("home"));
+    Ok(home.create(new, &me, &clock)?.0)
+}
+
+/// The `n`th event of a turn that says something and runs a tool, again and again.
+pub(crate) fn draft(n: usize) -> Draft {
+    let id = format!("toolu_{:020}", n / 4);
+    let text = |text: String| Payload::inline(text);
+    let draft: Draft = match n % 4 {
+        0 => TextWritten {
+            text: text(format!("I look at part {n} of it now.")),
+        }
+        .into(),
+        1 => {
+            let input = format!(r#"{{"command":"sed -n {n},+20p src/main.rs"}}"#);
+            ToolCalled {
+                name: "shell".into(),
+                input: text(input),
+            }
+            .into()
+        }
+        2 => ToolStarted {}.into(),
+        _ => {
+            let output = text("    let answer = question.parse()?;\n".repeat(8));
+            let status = ToolStatus::Done;
+            ToolReturned {
+                status,
+                output,
+                exit: Some(0),
+                touched: vec![],
+            }
+            .into()
+        }
+    };
+    draft.about(id).in_turn(7, "native")
+}
+
+pub(crate) fn median<T: Copy + PartialOrd>(values: &[T]) -> Option<T> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
+    sorted.get(sorted.len() / 2).copied()
+}
+
+/// The goals of a bench. A missed one is only said, unless `SEGUE_BENCH_STRICT=1`.
+#[derive(Default)]
+pub(crate) struct Goals {
+    missed: usize,
+}
+
+impl Goals {
+    pub(crate) fn check(&mut self, what: &str, value: f64, goal: &str, met: bool) {
+        let verdict = if met { "met" } else { "missed" };
+        println!("{what}: {value:.4} (goal {goal}: {verdict})");
+        self.missed += usize::from(!met);
+    }
+
+    pub(crate) fn exit(&self) -> ExitCode {
+        let strict = std::env::var("SEGUE_BENCH_STRICT").is_ok_and(|value| value == "1");
+        if strict && self.missed > 0 {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
+        }
+    }
+}
