@@ -63,11 +63,7 @@ fn run(goals: &mut Goals) -> Done {
     let dir = write(place.path())?;
     let journal = dir.join("journal.jsonl");
     let bytes = fs::metadata(&journal)?.len();
-    println!(
-        "{EVENTS} events, {} MB, written in {:.1?}",
-        bytes / 1_000_000,
-        start.elapsed()
-    );
+    println!("{EVENTS} events, {} MB, written in {:.1?}", bytes / 1_000_000, start.elapsed());
 
     let open = || Ok(Session::open(Arc::new(RealDisk), &dir)?);
     let read = timed(5, || read_once(&journal))?;

@@ -73,6 +73,18 @@ fn holder(disk: &dyn Disk, path: &Path) -> Holder {
         .unwrap_or(Holder { pid: 0, host: String::new(), since: Timestamp::UNIX_EPOCH })
 }
 
+/// Who has the session in `dir`, asked with a writer's patience: whoever only looks has it for an
+/// instant, and would be taken for a writer.
+pub fn taken_by(disk: &dyn Disk, dir: &Path) -> Result<Option<Holder>> {
+    let started = Instant::now();
+    loop {
+        match held_by(disk, dir)? {
+            Some(_) if started.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(10)),
+            found => return Ok(found),
+        }
+    }
+}
+
 /// Who has the session in `dir` now; `None` where nobody has.
 pub fn held_by(disk: &dyn Disk, dir: &Path) -> Result<Option<Holder>> {
     let path = dir.join(FILE);

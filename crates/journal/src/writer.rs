@@ -1,13 +1,19 @@
-//! The thread that appends to a journal, and says when it is on the disk.
+//! Appends to a journal, and says when it is on the disk.
 //!
-//! Whoever appends waits for an answer of the strength that it asked for. While one group is being
-//! synced the next one gathers, so that many small events share one sync. A write or a sync that
-//! fails poisons the writer for good: after a failed sync the system may have thrown the bytes away
-//! and call the next sync a success, so the file has to be read afresh before anyone writes again.
+//! Whoever appends waits for an answer of the strength that it asked for. Whoever comes while
+//! another's group is being synced leaves its events in a queue, and the first to get its turn
+//! takes all of them along: many small events share one sync. There is no thread between an event
+//! and the disk; one thread only syncs what nobody waits for. A write or a sync that fails poisons
+//! the writer for good: after a failed sync the system may have thrown the bytes away and call the
+//! next sync a success, so the file has to be read afresh before anyone writes again.
 
 use std::{
+    fmt,
     path::{Path, PathBuf},
-    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, SyncSender, TryRecvError},
+    },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
@@ -52,31 +58,85 @@ enum Refused {
     Poisoned(String),
 }
 
-/// A handle to the thread. Clones append to the same journal.
+/// Appends to a journal. Clones append to the same one.
 #[derive(Clone, Debug)]
 pub struct Writer {
-    jobs: Sender<Job>,
+    shared: Arc<Shared>,
     path: PathBuf,
 }
 
-/// Keeps the thread: the journal is closed when this is dropped and all writers are.
+/// Keeps the thread that syncs. When this is dropped, everything is synced and the writers refuse.
 #[derive(Debug)]
-pub struct WriterThread(Option<JoinHandle<()>>);
+pub struct WriterThread {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the writers and the thread have in common.
+struct Shared {
+    /// Jobs that nobody has taken along yet, oldest first.
+    queue: Mutex<Vec<Job>>,
+    appender: Mutex<Appender>,
+    /// Something was left for the thread to sync, or it is to end.
+    woken: Condvar,
+}
+
+impl Shared {
+    fn appender(&self) -> MutexGuard<'_, Appender> {
+        self.appender.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Vec<Job>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread: syncs what has waited for long enough, and all of it at the end.
+    fn keep_synced(&self) {
+        let mut appender = self.appender();
+        while !appender.closed {
+            let Some(since) = appender.unsynced_since else {
+                appender = self.woken.wait(appender).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = SYNC_WITHIN.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                let _ = appender.sync();
+            } else {
+                let waited = self.woken.wait_timeout(appender, left);
+                appender = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+        }
+        if appender.unsynced_since.is_some() {
+            let _ = appender.sync();
+        }
+        appender.poison.get_or_insert_with(|| "the writer has ended".to_owned());
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}
 
 impl Writer {
-    /// Starts the thread on a file that has just been scanned up to `from`, its very end.
+    /// Starts on a file that has just been scanned up to `from`, its very end.
     pub fn start(
         file: Box<dyn DiskFile>,
         path: &Path,
         from: Position,
         clock: Clock,
     ) -> std::io::Result<(Self, WriterThread)> {
-        let (jobs, received) = mpsc::channel();
-        let mut appender = Appender::new(file, from, clock);
-        let thread = thread::Builder::new()
-            .name("journal".to_owned())
-            .spawn(move || appender.serve(&received))?;
-        Ok((Self { jobs, path: path.to_owned() }, WriterThread(Some(thread))))
+        let shared = Arc::new(Shared {
+            queue: Mutex::new(Vec::new()),
+            appender: Mutex::new(Appender::new(file, from, clock)),
+            woken: Condvar::new(),
+        });
+        let its = Arc::clone(&shared);
+        let thread =
+            thread::Builder::new().name("journal".to_owned()).spawn(move || its.keep_synced())?;
+        let writer = Self { shared: Arc::clone(&shared), path: path.to_owned() };
+        Ok((writer, WriterThread { shared, thread: Some(thread) }))
     }
 
     /// Appends the drafts as neighbours, and returns them as the events that they became, with the
@@ -86,28 +146,39 @@ impl Writer {
         drafts: Vec<Draft>,
         durability: Durability,
     ) -> Result<(Vec<Event>, Position)> {
-        let poisoned = |first: String| Error::Poisoned { path: self.path.clone(), first };
         let (answer, answered) = mpsc::sync_channel(1);
-        let sent = self.jobs.send(Job { drafts, durability, answer });
-        let gone = || poisoned("the writer has ended".to_owned());
-        sent.map_err(|_| gone())?;
-        answered.recv().map_err(|_| gone())?.map_err(|refused| match refused {
+        self.shared.queue().push(Job { drafts, durability, answer });
+        let mut appender = self.shared.appender();
+        let done = loop {
+            match answered.try_recv() {
+                Ok(done) => break done,
+                // Nobody has taken this job along: it is our turn.
+                Err(TryRecvError::Empty) => appender.group(&self.shared),
+                Err(TryRecvError::Disconnected) => {
+                    break Err(Refused::Poisoned("the writer has ended".to_owned()));
+                }
+            }
+        };
+        drop(appender);
+        done.map_err(|refused| match refused {
             Refused::TooLong(bytes) => Error::TooLong { path: self.path.clone(), bytes },
-            Refused::Poisoned(first) => poisoned(first),
+            Refused::Poisoned(first) => Error::Poisoned { path: self.path.clone(), first },
         })
     }
 }
 
 impl Drop for WriterThread {
     fn drop(&mut self) {
-        if let Some(thread) = self.0.take() {
-            // It ends when the last writer is gone; a panic in it has already been reported.
+        self.shared.appender().closed = true;
+        self.shared.woken.notify_all();
+        if let Some(thread) = self.thread.take() {
+            // A panic in it has already been reported.
             let _ = thread.join();
         }
     }
 }
 
-/// The thread's own side.
+/// The one that has the file.
 struct Appender {
     file: Box<dyn DiskFile>,
     clock: Clock,
@@ -115,69 +186,52 @@ struct Appender {
     /// When the oldest byte that is not synced was written.
     unsynced_since: Option<Instant>,
     poison: Option<String>,
+    closed: bool,
     buffer: Vec<u8>,
 }
 
 impl Appender {
     fn new(file: Box<dyn DiskFile>, at: Position, clock: Clock) -> Self {
-        Self { file, clock, at, unsynced_since: None, poison: None, buffer: Vec::new() }
+        Self { file, clock, at, unsynced_since: None, poison: None, closed: false, buffer: Vec::new() }
     }
 
-    fn serve(&mut self, jobs: &Receiver<Job>) {
-        loop {
-            let first = match self.unsynced_since {
-                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(since) => {
-                    jobs.recv_timeout(SYNC_WITHIN.saturating_sub(since.elapsed()))
-                }
-            };
-            match first {
-                Ok(job) => self.group(job, jobs),
-                Err(RecvTimeoutError::Timeout) => {
-                    let _ = self.sync();
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    let _ = self.sync();
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Writes this job and all that came in meanwhile with one write and at most one sync.
-    fn group(&mut self, first: Job, jobs: &Receiver<Job>) {
+    /// Writes the jobs that are waiting, with one write and at most one sync.
+    fn group(&mut self, shared: &Shared) {
         let mut group = Vec::new();
         let mut at = self.at;
         self.buffer.clear();
-        let mut next = Some(first);
-        while let Some(job) = next {
-            match self.encode(&job.drafts, at) {
+        let mut jobs = std::mem::take(&mut *shared.queue()).into_iter();
+        while self.buffer.len() < GROUP_BYTES
+            && let Some(Job { drafts, durability, answer }) = jobs.next()
+        {
+            match self.encode(drafts, at) {
                 Ok((events, after)) => {
                     at = after;
-                    group.push((job, events, after));
+                    group.push(Done { durability, answer, events, after });
                 }
-                Err(error) => drop(job.answer.send(Err(error))),
+                Err(refused) => drop(answer.send(Err(refused))),
             }
-            next = (self.buffer.len() < GROUP_BYTES).then(|| jobs.try_recv().ok()).flatten();
         }
-        let durability = |wanted| move |(job, ..): &(Job, _, _)| job.durability == wanted;
+        shared.queue().splice(0..0, jobs);
+        let was_unsynced = self.unsynced_since.is_some();
         let mut done = self.write(at);
         let (waiting, soon): (Vec<_>, Vec<_>) =
-            group.into_iter().partition(durability(Durability::Synced));
+            group.into_iter().partition(|job| job.durability == Durability::Synced);
         answer(soon, &done, self.at.synced);
-        if done.is_ok() && !waiting.is_empty() {
+        let late = self.unsynced_since.is_some_and(|since| since.elapsed() >= SYNC_WITHIN);
+        if done.is_ok() && (late || !waiting.is_empty()) {
             done = self.sync();
         }
         answer(waiting, &done, self.at.synced);
-        if self.unsynced_since.is_some_and(|since| since.elapsed() >= SYNC_WITHIN) {
-            let _ = self.sync();
+        if self.unsynced_since.is_some() && !was_unsynced {
+            shared.woken.notify_one();
         }
     }
 
     /// Puts the lines of one job into the buffer, all of them or none.
     fn encode(
         &mut self,
-        drafts: &[Draft],
+        drafts: Vec<Draft>,
         mut at: Position,
     ) -> Result<(Vec<Event>, Position), Refused> {
         let kept = self.buffer.len();
@@ -186,7 +240,7 @@ impl Appender {
             let start = self.buffer.len();
             let place = Place { seq: at.seq + 1, prev: at.link, synced: self.at.synced };
             let time = (self.clock)();
-            let encoded = line::encode(draft, place, time, &mut self.buffer)
+            let encoded = line::encode(&draft, place, time, &mut self.buffer)
                 .map_err(|error| Refused::Poisoned(error.to_string()));
             let len = self.buffer.len() - start;
             let link = match encoded.and_then(|link| fits(link, len)) {
@@ -198,14 +252,8 @@ impl Appender {
             };
             let version = at.version.max(VERSION);
             at = Position { offset: at.offset + len as u64, seq: place.seq, link, version, ..at };
-            events.push(Event {
-                seq: place.seq,
-                at: time,
-                turn: draft.turn,
-                agent: draft.agent.clone(),
-                id: draft.id.clone(),
-                body: draft.body.clone(),
-            });
+            let Draft { turn, agent, id, body } = draft;
+            events.push(Event { seq: place.seq, at: time, turn, agent, id, body });
         }
         Ok((events, at))
     }
@@ -250,13 +298,18 @@ fn fits(link: Link, len: usize) -> Result<Link, Refused> {
     if len <= MAX_LINE { Ok(link) } else { Err(Refused::TooLong(len)) }
 }
 
-type Waiting = Vec<(Job, Vec<Event>, Position)>;
+/// A job that is in the buffer, and what it became.
+struct Done {
+    durability: Durability,
+    answer: SyncSender<Result<(Vec<Event>, Position), Refused>>,
+    events: Vec<Event>,
+    after: Position,
+}
 
-fn answer(waiting: Waiting, done: &Result<(), String>, synced: u64) {
-    for (job, events, after) in waiting {
+fn answer(jobs: Vec<Done>, done: &Result<(), String>, synced: u64) {
+    for Done { answer, events, after, .. } in jobs {
         let done = done.clone().map_err(Refused::Poisoned);
-        let result = done.map(|()| (events, Position { synced, ..after }));
         // Whoever asked may be gone; the event is in the journal all the same.
-        let _ = job.answer.send(result);
+        let _ = answer.send(done.map(|()| (events, Position { synced, ..after })));
     }
 }

@@ -52,12 +52,7 @@ fn open(dir: &Path) -> Session {
 /// Starts this binary again to play `part` in `dir`.
 fn start(part: &str, dir: &Path) -> Child {
     Command::new(env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "a_part_of_another_test",
-            "--nocapture",
-            "--test-threads=1",
-        ])
+        .args(["--exact", "a_part_of_another_test", "--nocapture", "--test-threads=1"])
         .env(PART, part)
         .env(DIR, dir)
         .stdin(Stdio::piped())
@@ -70,9 +65,7 @@ fn start(part: &str, dir: &Path) -> Child {
 fn said_by(child: &mut Child) -> Vec<String> {
     let output = BufReader::new(child.stdout.take().unwrap());
     let lines = output.lines().map(Result::unwrap);
-    let said = lines
-        .filter_map(|line| Some(line.split_once("part: ")?.1.to_owned()))
-        .collect();
+    let said = lines.filter_map(|line| Some(line.split_once("part: ")?.1.to_owned())).collect();
     assert!(child.wait().unwrap().success());
     said
 }
@@ -92,17 +85,11 @@ fn a_part_of_another_test() {
     let dir = PathBuf::from(dir);
     match part.as_str() {
         "create" => {
-            let (_session, number) = home(&dir)
-                .create(new("go"), &me(), &system_clock())
-                .unwrap();
+            let (_session, number) = home(&dir).create(new("go"), &me(), &system_clock()).unwrap();
             say!("{number}");
         }
         "hold" => {
-            let me = Holder {
-                pid: std::process::id(),
-                host: "elsewhere".into(),
-                since: time(7),
-            };
+            let me = Holder { pid: std::process::id(), host: "elsewhere".into(), since: time(7) };
             let (mut session, _) = open(&dir).lock(&me, system_clock()).unwrap();
             session.append(said("mine"), Durability::Synced).unwrap();
             say!("holding");
@@ -119,25 +106,15 @@ fn sixty_four_processes_create_at_once_and_no_number_is_given_twice() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().join("home");
     let mut children: Vec<Child> = (0..64).map(|_| start("create", &dir)).collect();
-    let numbers: Vec<u64> = children
-        .iter_mut()
-        .flat_map(said_by)
-        .map(|number| number.parse().unwrap())
-        .collect();
+    let numbers: Vec<u64> =
+        children.iter_mut().flat_map(said_by).map(|number| number.parse().unwrap()).collect();
     assert_eq!(numbers.len(), 64);
-    assert_eq!(
-        numbers.iter().collect::<BTreeSet<_>>().len(),
-        64,
-        "{numbers:?}"
-    );
+    assert_eq!(numbers.iter().collect::<BTreeSet<_>>().len(), 64, "{numbers:?}");
     let home = home(&dir);
     let given = home.numbers().unwrap();
     assert_eq!(given.len(), 64);
     let sessions: BTreeSet<Located> = home.sessions().unwrap().into_iter().collect();
-    assert_eq!(
-        given.into_iter().map(|(_, at)| at).collect::<BTreeSet<_>>(),
-        sessions
-    );
+    assert_eq!(given.into_iter().map(|(_, at)| at).collect::<BTreeSet<_>>(), sessions);
     for at in &sessions {
         assert_eq!(home.open(at).unwrap().ending(), &Ending::Clean);
     }
@@ -148,13 +125,9 @@ fn threads_share_one_writer_and_each_keeps_its_order() {
     const THREADS: usize = 8;
     const EACH: usize = 200;
     let temp = tempfile::tempdir().unwrap();
-    let (session, _) = home(&temp.path().join("home"))
-        .create(new("go"), &me(), &system_clock())
-        .unwrap();
-    let (dir, from) = (
-        session.session().dir().to_owned(),
-        session.session().position(),
-    );
+    let (session, _) =
+        home(&temp.path().join("home")).create(new("go"), &me(), &system_clock()).unwrap();
+    let (dir, from) = (session.session().dir().to_owned(), session.session().position());
     drop(session);
     let path = dir.join("journal.jsonl");
     let file = RealDisk.append(&path).unwrap();
@@ -163,11 +136,7 @@ fn threads_share_one_writer_and_each_keeps_its_order() {
         let append = |n: usize, writer: Writer| {
             let mut seqs = Vec::new();
             for m in 0..EACH {
-                let durability = if m % 3 == 0 {
-                    Durability::Soon
-                } else {
-                    Durability::Synced
-                };
+                let durability = if m % 3 == 0 { Durability::Soon } else { Durability::Synced };
                 let drafts: Vec<Draft> = (0..=m % 2)
                     .map(|part| Draft::from(said(format!("{m}.{part}"))).about(n.to_string()))
                     .collect();
@@ -185,10 +154,7 @@ fn threads_share_one_writer_and_each_keeps_its_order() {
                 scope.spawn(move || append(n, writer))
             })
             .collect();
-        running
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     drop(writer);
     drop(thread);
@@ -201,48 +167,32 @@ fn threads_share_one_writer_and_each_keeps_its_order() {
         .for_each(|event| {
             if let (Some(id), Body::TextWritten(text)) = (&event.id, &event.body) {
                 let text = text.text.head().to_owned();
-                found
-                    .entry(id.parse().unwrap())
-                    .or_default()
-                    .push((event.seq, text));
+                found.entry(id.parse().unwrap()).or_default().push((event.seq, text));
             }
         })
         .unwrap();
     for (n, seqs) in seqs.iter().enumerate() {
         let (found, texts): (Vec<u64>, Vec<String>) = found[&n].iter().cloned().unzip();
-        assert_eq!(
-            found, *seqs,
-            "an event has the number that its writer was told"
-        );
+        assert_eq!(found, *seqs, "an event has the number that its writer was told");
         let expected = (0..EACH).flat_map(|m| (0..=m % 2).map(move |part| format!("{m}.{part}")));
-        assert!(
-            texts.into_iter().eq(expected),
-            "thread {n} in its own order"
-        );
+        assert!(texts.into_iter().eq(expected), "thread {n} in its own order");
     }
 }
 
 #[test]
 fn the_second_process_is_told_who_the_first_is_and_gets_its_turn() {
     let temp = tempfile::tempdir().unwrap();
-    let (session, _) = home(&temp.path().join("home"))
-        .create(new("go"), &me(), &system_clock())
-        .unwrap();
+    let (session, _) =
+        home(&temp.path().join("home")).create(new("go"), &me(), &system_clock()).unwrap();
     let dir = session.session().dir().to_owned();
     drop(session);
     let mut child = start("hold", &dir);
-    let mut output = BufReader::new(child.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
+    let mut output = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(output.by_ref().any(|line| line.ends_with("part: holding")));
     let Err(Error::Busy { holder, .. }) = open(&dir).lock(&me(), system_clock()) else {
         panic!("two writers")
     };
-    let expected = Holder {
-        pid: child.id(),
-        host: "elsewhere".into(),
-        since: time(7),
-    };
+    let expected = Holder { pid: child.id(), host: "elsewhere".into(), since: time(7) };
     assert_eq!(holder, expected);
     assert_eq!(open(&dir).held_by().unwrap(), Some(expected));
     // No goodbye: the system gives the lock back.
@@ -250,9 +200,7 @@ fn the_second_process_is_told_who_the_first_is_and_gets_its_turn() {
     child.wait().unwrap();
     let (mut session, mended) = open(&dir).lock(&me(), system_clock()).unwrap();
     assert_eq!(mended, []);
-    session
-        .append(said("now mine"), Durability::Synced)
-        .unwrap();
+    session.append(said("now mine"), Durability::Synced).unwrap();
     assert_eq!(session.state().seq, 3);
 }
 
@@ -267,9 +215,7 @@ fn contend(dir: &Path) {
             Ok((mut session, mended)) => {
                 fs::File::create_new(dir.join("mark")).expect("somebody else is here");
                 assert_eq!(mended, []);
-                session
-                    .append(said(std::process::id().to_string()), Durability::Soon)
-                    .unwrap();
+                session.append(said(std::process::id().to_string()), Durability::Soon).unwrap();
                 fs::remove_file(dir.join("mark")).unwrap();
                 held += 1;
             }
@@ -283,9 +229,8 @@ fn contend(dir: &Path) {
 #[test]
 fn a_thousand_attempts_never_make_two_writers() {
     let temp = tempfile::tempdir().unwrap();
-    let (session, _) = home(&temp.path().join("home"))
-        .create(new("go"), &me(), &system_clock())
-        .unwrap();
+    let (session, _) =
+        home(&temp.path().join("home")).create(new("go"), &me(), &system_clock()).unwrap();
     let dir = session.session().dir().to_owned();
     drop(session);
     let mut children: Vec<Child> = (0..CONTENDERS).map(|_| start("contend", &dir)).collect();
@@ -298,10 +243,7 @@ fn a_thousand_attempts_never_make_two_writers() {
     println!("{held} times held, {busy} times busy");
     assert_eq!(held + busy, CONTENDERS * ATTEMPTS);
     let session = open(&dir);
-    assert_eq!(
-        (session.state().seq, session.ending()),
-        (held as u64 + 1, &Ending::Clean)
-    );
+    assert_eq!((session.state().seq, session.ending()), (held as u64 + 1, &Ending::Clean));
     assert!(repair::verify(&session).unwrap().problems.is_empty());
 }
 
@@ -325,13 +267,10 @@ fn two_homes_merged_blindly_lose_nothing() {
     for dir in &dirs {
         for n in 0..5 {
             let long = "Aus einem anderen Haus. ".repeat(400);
-            let (mut session, number) = home(dir)
-                .create(new(&long), &me(), &system_clock())
-                .unwrap();
+            let (mut session, number) =
+                home(dir).create(new(&long), &me(), &system_clock()).unwrap();
             assert_eq!(number, n + 1, "both homes use the same numbers");
-            session
-                .append(said(format!("{n}")), Durability::Synced)
-                .unwrap();
+            session.append(said(format!("{n}")), Durability::Synced).unwrap();
             let journal = fs::read(session.session().dir().join("journal.jsonl")).unwrap();
             journals.insert(session.session().id(), journal);
         }
@@ -341,26 +280,15 @@ fn two_homes_merged_blindly_lose_nothing() {
     let sessions = merged.sessions().unwrap();
     assert_eq!(sessions.len(), 10);
     let numbered = |home: &Home| -> BTreeMap<Located, u64> {
-        home.numbers()
-            .unwrap()
-            .into_iter()
-            .map(|(number, at)| (at, number))
-            .collect()
+        home.numbers().unwrap().into_iter().map(|(number, at)| (at, number)).collect()
     };
     let before = numbered(&merged);
-    assert_eq!(
-        before.len(),
-        5,
-        "the numbers that were here keep their meaning"
-    );
+    assert_eq!(before.len(), 5, "the numbers that were here keep their meaning");
     for at in sessions.iter().filter(|at| !before.contains_key(at)) {
         merged.give_number(at).unwrap();
     }
     let after = numbered(&merged);
-    assert_eq!(
-        after.values().copied().collect::<BTreeSet<_>>(),
-        (1..=10).collect()
-    );
+    assert_eq!(after.values().copied().collect::<BTreeSet<_>>(), (1..=10).collect());
     assert!(before.iter().all(|(at, number)| after[at] == *number));
     for at in &sessions {
         let session = merged.open(at).unwrap();
@@ -377,9 +305,8 @@ fn two_homes_merged_blindly_lose_nothing() {
 fn a_follower_sees_every_event_once_and_never_half_of_one() {
     const EVENTS: u64 = 3000;
     let temp = tempfile::tempdir().unwrap();
-    let (mut session, _) = home(&temp.path().join("home"))
-        .create(new("go"), &me(), &system_clock())
-        .unwrap();
+    let (mut session, _) =
+        home(&temp.path().join("home")).create(new("go"), &me(), &system_clock()).unwrap();
     let dir = session.session().dir().to_owned();
     let done = AtomicBool::new(false);
     let seen: Vec<(u64, String)> = thread::scope(|scope| {
@@ -405,11 +332,7 @@ fn a_follower_sees_every_event_once_and_never_half_of_one() {
             }
         });
         for n in 2..=EVENTS {
-            let durability = if n % 50 == 0 {
-                Durability::Synced
-            } else {
-                Durability::Soon
-            };
+            let durability = if n % 50 == 0 { Durability::Synced } else { Durability::Soon };
             let text = format!("№{n} {}", "ä".repeat(usize::try_from(n % 997).unwrap()));
             session.append(said(text), durability).unwrap();
         }

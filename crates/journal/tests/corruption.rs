@@ -8,11 +8,7 @@
 //! Most files are scanned from a line shortly before the change, since a scan carries nothing but
 //! its [`Position`] from line to line. A sample goes through a whole opening for writing.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "helpers of tests fail like tests"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like tests")]
 
 #[path = "support/oracle.rs"]
 mod oracle;
@@ -75,11 +71,7 @@ fn both() -> [Journal; 2] {
 #[test]
 fn the_journal_is_like_a_real_one() {
     let [single, grouped] = both();
-    assert!(
-        single.count() >= 300 && single.count() == grouped.count(),
-        "{}",
-        single.count()
-    );
+    assert!(single.count() >= 300 && single.count() == grouped.count(), "{}", single.count());
     assert!(single.bytes.len() > 80_000, "{}", single.bytes.len());
     let text = String::from_utf8(single.bytes).unwrap();
     for kind in Body::KINDS {
@@ -108,19 +100,10 @@ fn cut_at_every_byte() {
                 base: journal.start(first),
                 bytes: &journal.bytes[journal.start(first)..cut],
             };
-            let mut scanner = Scanner::new(
-                &memory,
-                Position {
-                    synced: last,
-                    ..journal.at[first]
-                },
-            );
+            let mut scanner = Scanner::new(&memory, Position { synced: last, ..journal.at[first] });
             while scanner.next_event().unwrap().is_some() {}
             assert_eq!(scanner.position().seq, journal.line_at(cut) as u64);
-            assert!(
-                matches!(scanner.ending().unwrap(), Ending::Damaged(_)),
-                "{cut}"
-            );
+            assert!(matches!(scanner.ending().unwrap(), Ending::Damaged(_)), "{cut}");
         });
     }
     println!("cut: {states} states");
@@ -160,12 +143,7 @@ fn sectors_that_were_never_written() {
         };
         let check = |file: &[u8], changed: usize, whole_opening: bool| {
             let first = journal.line_at(changed).saturating_sub(2);
-            journal.check(
-                first,
-                &file[journal.start(first)..],
-                changed,
-                &journal.vouches,
-            );
+            journal.check(first, &file[journal.start(first)..], changed, &journal.vouches);
             if whole_opening {
                 journal.open_for_writing(file, &journal.vouches);
             }
@@ -200,9 +178,7 @@ fn sectors_that_were_never_written() {
 
 /// The last lines, put together in another way.
 fn rearranged(journal: &Journal, lines: impl Iterator<Item = usize>) -> Vec<u8> {
-    lines
-        .flat_map(|line| journal.line(line).iter().copied())
-        .collect()
+    lines.flat_map(|line| journal.line(line).iter().copied()).collect()
 }
 
 #[test]
@@ -214,12 +190,7 @@ fn lines_that_are_doubled_moved_gone_or_of_another_session() {
         let first = count - TAIL_LINES;
         let base = journal.start(first);
         let mut known = journal.vouches.clone();
-        known.extend(
-            other
-                .vouches
-                .iter()
-                .map(|(line, &synced)| (line.clone(), synced)),
-        );
+        known.extend(other.vouches.iter().map(|(line, &synced)| (line.clone(), synced)));
         let check = |state: usize, tail: &[u8], changed: usize| {
             assert_ne!(tail, &journal.bytes[base..]);
             journal.check(first, tail, journal.start(changed), &known);
@@ -274,28 +245,17 @@ fn an_edited_line_with_a_right_checksum_is_found_by_the_line_after_it() {
     let journal = written(1);
     for line in journal.count() - TAIL_LINES..journal.count() - 1 {
         let forged = edited(journal.line(line), |covered| {
-            let at = covered
-                .windows(8)
-                .position(|w| w == b"\"at\":\"20")
-                .unwrap();
+            let at = covered.windows(8).position(|w| w == b"\"at\":\"20").unwrap();
             covered[at + 8] = b'3';
         });
         let (left, right) = (journal.start(line), journal.start(line + 1));
         let file = [&journal.bytes[..left], &forged, &journal.bytes[right..]].concat();
-        let memory = Memory {
-            base: 0,
-            bytes: &file,
-        };
+        let memory = Memory { base: 0, bytes: &file };
         let mut scanner = Scanner::new(&memory, journal.at[0]);
         while scanner.next_event().unwrap().is_some() {}
         assert_eq!(scanner.position().seq, line as u64 + 1);
-        let Ending::Damaged(damage) = scanner.ending().unwrap() else {
-            panic!("{line}")
-        };
-        assert_eq!(
-            (damage.line, damage.finding),
-            (line as u64 + 2, Finding::WrongChain)
-        );
+        let Ending::Damaged(damage) = scanner.ending().unwrap() else { panic!("{line}") };
+        assert_eq!((damage.line, damage.finding), (line as u64 + 2, Finding::WrongChain));
     }
 }
 
@@ -304,10 +264,7 @@ fn a_whole_line_that_is_no_event_is_never_taken_for_a_torn_one() {
     let journal = written(9);
     let last = journal.count() - 1;
     let invalid_utf8 = |covered: &mut Vec<u8>| {
-        let at = covered
-            .windows(4)
-            .position(|w| w == b"tion")
-            .unwrap_or(covered.len() - 30);
+        let at = covered.windows(4).position(|w| w == b"tion").unwrap_or(covered.len() - 30);
         covered[at] = 0xff;
     };
     let unknown_shape = |covered: &mut Vec<u8>| {
@@ -316,17 +273,11 @@ fn a_whole_line_that_is_no_event_is_never_taken_for_a_torn_one() {
     };
     for line in journal.count() - TAIL_LINES..=last {
         let line_bytes = journal.line(line);
-        let forged = [
-            edited(line_bytes, invalid_utf8),
-            edited(line_bytes, unknown_shape),
-        ];
+        let forged = [edited(line_bytes, invalid_utf8), edited(line_bytes, unknown_shape)];
         for forged in forged {
             let (left, right) = (journal.start(line), journal.start(line + 1));
             let file = [&journal.bytes[..left], &forged, &journal.bytes[right..]].concat();
-            let known = [(forged, 0)]
-                .into_iter()
-                .chain(journal.vouches.clone())
-                .collect();
+            let known = [(forged, 0)].into_iter().chain(journal.vouches.clone()).collect();
             journal.check(0, &file, left, &known);
             journal.open_for_writing(&file, &known);
         }
@@ -338,18 +289,12 @@ fn line_ends_of_another_system() {
     for journal in both() {
         let known = &journal.vouches;
         let crlf = |bytes: &[u8]| -> Vec<u8> {
-            String::from_utf8_lossy(bytes)
-                .replace('\n', "\r\n")
-                .into_bytes()
+            String::from_utf8_lossy(bytes).replace('\n', "\r\n").into_bytes()
         };
         journal.open_for_writing(&crlf(&journal.bytes), known);
         for line in journal.count() - TAIL_LINES..journal.count() {
             let (left, right) = (journal.start(line), journal.start(line + 1));
-            let one = [
-                &journal.bytes[..left],
-                &crlf(journal.line(line)),
-                &journal.bytes[right..],
-            ];
+            let one = [&journal.bytes[..left], &crlf(journal.line(line)), &journal.bytes[right..]];
             journal.check(0, &one.concat(), right - 1, known);
             let rest = [&journal.bytes[..left], &crlf(&journal.bytes[left..])].concat();
             journal.check(0, &rest, right - 1, known);
@@ -364,15 +309,8 @@ fn strange_bytes_between_lines_and_a_line_of_many_megabytes() {
         let known = &journal.vouches;
         let huge = vec![b'x'; 5 << 20];
         let huge_zeros = [vec![0; 3 << 20], b"\n".to_vec()].concat();
-        let strange: [&[u8]; 7] = [
-            b"\0",
-            &[0; 700],
-            b"\xff\xfe",
-            b"\n",
-            b"{}\n",
-            b"\xef\xbb\xbf",
-            b"\r",
-        ];
+        let strange: [&[u8]; 7] =
+            [b"\0", &[0; 700], b"\xff\xfe", b"\n", b"{}\n", b"\xef\xbb\xbf", b"\r"];
         for line in journal.count() - TAIL_LINES..=journal.count() {
             let (left, right) = journal.bytes.split_at(journal.start(line));
             for middle in strange {
@@ -399,15 +337,11 @@ fn a_journal_that_disagrees_with_its_snapshot_is_never_cut() {
     disk.put(&path("session.json"), &journal.identity).unwrap();
     disk.put(&path("state.json"), &journal.snapshot).unwrap();
     for cut in (0..journal.bytes.len()).step_by(1009) {
-        disk.put(&path("journal.jsonl"), &journal.bytes[..cut])
-            .unwrap();
+        disk.put(&path("journal.jsonl"), &journal.bytes[..cut]).unwrap();
         let session = Session::open(Arc::new(disk.clone()), &journal.dir).unwrap();
         assert_eq!(End::of(session.ending()), End::Damaged, "{cut}");
         assert_eq!(session.state().seq, journal.line_at(cut) as u64);
-        assert!(matches!(
-            session.lock(&me(), counting_clock()),
-            Err(Error::Damaged { .. })
-        ));
+        assert!(matches!(session.lock(&me(), counting_clock()), Err(Error::Damaged { .. })));
         assert_eq!(disk.files()[&path("journal.jsonl")], journal.bytes[..cut]);
     }
     // Something is wrong before the snapshot's offset: it is not read at every opening, and is
@@ -418,11 +352,5 @@ fn a_journal_that_disagrees_with_its_snapshot_is_never_cut() {
     let session = Session::open(Arc::new(disk.clone()), &journal.dir).unwrap();
     let report = segue_journal::repair::verify(&session).unwrap();
     assert_eq!(report.events, 40);
-    assert!(
-        report
-            .problems
-            .iter()
-            .any(segue_journal::repair::Problem::is_loss),
-        "{report:?}"
-    );
+    assert!(report.problems.iter().any(segue_journal::repair::Problem::is_loss), "{report:?}");
 }

@@ -6,11 +6,7 @@
 //! `claim` there, and `any_sequence_keeps_its_promises` and `each_call_fails_once` fail. The
 //! mutant tests below do the same to the disk instead, at every run.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "helpers of tests fail like tests"
-)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like tests")]
 
 mod support;
 #[path = "support/world.rs"]
@@ -51,10 +47,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn ops() -> impl Strategy<Value = (Vec<Op>, u64)> {
     // Something is there from the start, so that short sequences are about something too.
-    let first = Op::Create {
-        named: false,
-        long: false,
-    };
+    let first = Op::Create { named: false, long: false };
     (prop::collection::vec(op(), 1..60), any::<u64>()).prop_map(move |(mut ops, seed)| {
         ops.insert(0, first.clone());
         (ops, seed)
@@ -62,9 +55,7 @@ fn ops() -> impl Strategy<Value = (Vec<Op>, u64)> {
 }
 
 fn config() -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES")
-        .ok()
-        .and_then(|cases| cases.parse().ok());
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     ProptestConfig {
         cases: cases.unwrap_or(2000),
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
@@ -84,25 +75,15 @@ proptest! {
 
 /// Creates, appends, closes, opens, numbers and removes: one of each call that there is.
 fn scenario() -> Vec<Op> {
-    let append = |synced, long| Op::Append {
-        events: 3,
-        synced,
-        long,
-    };
+    let append = |synced, long| Op::Append { events: 3, synced, long };
     vec![
-        Op::Create {
-            named: true,
-            long: true,
-        },
+        Op::Create { named: true, long: true },
         append(false, false),
         append(true, true),
         Op::Snapshot,
         append(true, false),
         Op::Close,
-        Op::Create {
-            named: false,
-            long: false,
-        },
+        Op::Create { named: false, long: false },
         append(true, false),
         Op::Open(0),
         append(false, true),
@@ -153,22 +134,11 @@ fn each_call_fails_once_while_a_torn_tail_is_mended() {
     let before = || {
         let mut world = World::new(None);
         for op in [
-            Op::Create {
-                named: false,
-                long: false,
-            },
-            Op::Append {
-                events: 4,
-                synced: true,
-                long: false,
-            },
+            Op::Create { named: false, long: false },
+            Op::Append { events: 4, synced: true, long: false },
             // Half a line is left behind.
             Op::Fail(1, Fault::Eio),
-            Op::Append {
-                events: 3,
-                synced: false,
-                long: false,
-            },
+            Op::Append { events: 3, synced: false, long: false },
         ] {
             world.step(&op).unwrap();
         }
@@ -177,15 +147,8 @@ fn each_call_fails_once_while_a_torn_tail_is_mended() {
         world.step(&Op::Kill).unwrap();
         world
     };
-    let append = Op::Append {
-        events: 2,
-        synced: true,
-        long: true,
-    };
-    each_call(
-        &[Op::Open(0), append.clone(), Op::Close, Op::Open(0), append],
-        before,
-    );
+    let append = Op::Append { events: 2, synced: true, long: true };
+    each_call(&[Op::Open(0), append.clone(), Op::Close, Op::Open(0), append], before);
 }
 
 #[test]
@@ -193,9 +156,7 @@ fn a_good_disk_loses_nothing_in_the_sequences_that_show_a_bad_one() {
     let mut runner = TestRunner::deterministic();
     for n in 1..=SEQUENCES {
         let (ops, seed) = ops().new_tree(&mut runner).unwrap().current();
-        World::new(None)
-            .run(&ops, seed)
-            .unwrap_or_else(|wrong| panic!("{n}: {wrong}"));
+        World::new(None).run(&ops, seed).unwrap_or_else(|wrong| panic!("{n}: {wrong}"));
     }
 }
 
@@ -240,10 +201,7 @@ fn each_single_sync_that_is_left_out_is_found_out() {
         // The sessions' own directories.
         Mutant::IgnoreDirSyncOf("01"),
     ];
-    let found: Vec<_> = mutants
-        .iter()
-        .map(|mutant| (mutant, seeds_until_found(mutant)))
-        .collect();
+    let found: Vec<_> = mutants.iter().map(|mutant| (mutant, seeds_until_found(mutant))).collect();
     println!("{found:#?}");
     assert!(found.iter().all(|(_, seeds)| seeds.is_some()), "{found:#?}");
 }
@@ -254,16 +212,10 @@ fn a_full_disk_keeps_what_was_there_and_goes_on_when_it_has_room() {
     let home = Home::new(Arc::new(disk.clone()), "/home".into());
     let (mut session, _) = home.create(new("voll"), &me(), &counting_clock()).unwrap();
     let dir = session.session().dir().to_owned();
-    session
-        .append(said("noch Platz"), Durability::Synced)
-        .unwrap();
+    session.append(said("noch Platz"), Durability::Synced).unwrap();
     disk.fail(1, Fault::ShortWrite);
     disk.fail_from(2, Fault::Enospc);
-    assert!(
-        session
-            .append(said("kein Platz mehr"), Durability::Synced)
-            .is_err()
-    );
+    assert!(session.append(said("kein Platz mehr"), Durability::Synced).is_err());
     drop(session);
     let open = || Session::open(Arc::new(disk.clone()), &dir).unwrap();
     assert_eq!(open().state().seq, 2, "it can be read");
@@ -271,9 +223,7 @@ fn a_full_disk_keeps_what_was_there_and_goes_on_when_it_has_room() {
     disk.mend();
     let (mut session, mended) = open().lock(&me(), counting_clock()).unwrap();
     assert_eq!(mended.len(), 1);
-    session
-        .append(said("wieder Platz"), Durability::Synced)
-        .unwrap();
+    session.append(said("wieder Platz"), Durability::Synced).unwrap();
     assert_eq!(session.state().seq, 4);
 }
 
@@ -286,13 +236,9 @@ fn a_snapshot_that_cannot_be_written_fails_no_append() {
     session.append_all(many, Durability::Soon).unwrap();
     // The write and the sync of the journal come first.
     disk.fail_from(3, Fault::Enospc);
-    session
-        .append(said("acknowledged"), Durability::Synced)
-        .unwrap();
+    session.append(said("acknowledged"), Durability::Synced).unwrap();
     disk.mend();
-    session
-        .append(said("and once more"), Durability::Synced)
-        .unwrap();
+    session.append(said("and once more"), Durability::Synced).unwrap();
     assert!(world::read(&disk, &session.session().dir().join("state.json")).is_some());
 }
 
@@ -301,10 +247,7 @@ fn an_event_that_is_too_long_is_refused_and_poisons_nothing() {
     let home = Home::new(Arc::new(SimDisk::new()), "/home".into());
     let (mut session, _) = home.create(new("lang"), &me(), &counting_clock()).unwrap();
     let refused = session.append(said("x".repeat(2 << 20)), Durability::Synced);
-    assert!(
-        matches!(refused, Err(Error::TooLong { bytes, .. }) if bytes > 2 << 20),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::TooLong { bytes, .. }) if bytes > 2 << 20), "{refused:?}");
     session.append(said("kurz"), Durability::Synced).unwrap();
     assert_eq!(session.state().seq, 2);
 }

@@ -81,12 +81,7 @@ impl Stat {
         let ppid = fields.next()?.parse().ok()?;
         // State is field 3, the parent 4, the start time 22: 17 fields lie between the last two.
         let start = fields.nth(17)?.parse().ok()?;
-        Some(Stat {
-            pid: pid.parse().ok()?,
-            ppid,
-            state,
-            start,
-        })
+        Some(Stat { pid: pid.parse().ok()?, ppid, state, start })
     }
 
     /// A zombie has ended and only waits for its parent; there is nothing left to signal.
@@ -219,16 +214,11 @@ enum Trusted {
 
 fn find_leftovers(session: &str, trusted: Trusted) -> Vec<Stat> {
     let all = snapshot();
-    let own: HashSet<i32> = below(&all, [getpid().as_raw_nonzero().get()])
-        .iter()
-        .map(|stat| stat.pid)
-        .collect();
+    let own: HashSet<i32> =
+        below(&all, [getpid().as_raw_nonzero().get()]).iter().map(|stat| stat.pid).collect();
     let entry = [SESSION_VAR.as_bytes(), b"=", session.as_bytes()].concat();
-    let marked: Vec<Stat> = all
-        .iter()
-        .filter(|stat| environ_has(stat.pid, &entry))
-        .copied()
-        .collect();
+    let marked: Vec<Stat> =
+        all.iter().filter(|stat| environ_has(stat.pid, &entry)).copied().collect();
     let guardians: Vec<i32> = marked
         .iter()
         .map(|stat| stat.pid)
@@ -238,17 +228,12 @@ fn find_leftovers(session: &str, trusted: Trusted) -> Vec<Stat> {
 
     // A living guardian looks after its own: either its owner lives and these are no leftovers, or
     // it is busy ending them and must not be disturbed.
-    let mut spared: HashSet<i32> = below(&all, guardians.iter().copied())
-        .iter()
-        .map(|stat| stat.pid)
-        .collect();
+    let mut spared: HashSet<i32> =
+        below(&all, guardians.iter().copied()).iter().map(|stat| stat.pid).collect();
     spared.extend(guardians);
     spared.extend(own_ancestry(&all));
 
-    let roots: Vec<Stat> = marked
-        .into_iter()
-        .filter(|stat| !spared.contains(&stat.pid))
-        .collect();
+    let roots: Vec<Stat> = marked.into_iter().filter(|stat| !spared.contains(&stat.pid)).collect();
     // What a leftover started belongs to it, also with a cleared environment.
     let mut found = below(&all, roots.iter().map(|stat| stat.pid));
     found.retain(|stat| !spared.contains(&stat.pid));
@@ -258,14 +243,8 @@ fn find_leftovers(session: &str, trusted: Trusted) -> Vec<Stat> {
 
 fn describe(stat: &Stat) -> Leftover {
     let words = command_line(stat.pid);
-    let words: Vec<_> = words
-        .iter()
-        .map(|word| String::from_utf8_lossy(word))
-        .collect();
-    Leftover {
-        pid: stat.pid.unsigned_abs(),
-        command: words.join(" "),
-    }
+    let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
+    Leftover { pid: stat.pid.unsigned_abs(), command: words.join(" ") }
 }
 
 /// The processes of a session that nobody guards any more.
@@ -335,12 +314,7 @@ mod tests {
 
     #[test]
     fn the_tree_is_followed_through_and_loops_do_no_harm() {
-        let stat = |pid, ppid, state| Stat {
-            pid,
-            ppid,
-            state,
-            start: 1,
-        };
+        let stat = |pid, ppid, state| Stat { pid, ppid, state, start: 1 };
         let all = [
             stat(2, 1, b'S'),
             stat(3, 2, b'Z'),
@@ -355,10 +329,7 @@ mod tests {
 
     #[test]
     fn a_process_with_another_start_time_gets_no_signal() {
-        let mut child = std::process::Command::new("sleep")
-            .arg("100")
-            .spawn()
-            .expect("sleep");
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
         let mut stat = Stat::read(child.id().cast_signed()).expect("stat");
         stat.start += 1;
         stat.signal(Signal::KILL);

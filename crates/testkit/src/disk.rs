@@ -70,9 +70,7 @@ impl SimDisk {
     }
 
     fn of(inner: Inner) -> Self {
-        Self {
-            inner: Arc::new(Mutex::new(inner)),
-        }
+        Self { inner: Arc::new(Mutex::new(inner)) }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -160,11 +158,7 @@ impl SimDisk {
     }
 
     fn open_as(&self, ino: Ino, path: &Path) -> Box<dyn DiskFile> {
-        Box::new(SimFile {
-            disk: self.clone(),
-            ino,
-            path: path.to_owned(),
-        })
+        Box::new(SimFile { disk: self.clone(), ino, path: path.to_owned() })
     }
 }
 
@@ -286,10 +280,7 @@ impl Inner {
         while let Some(at) = open.pop() {
             if let Some(Node::Directory(directory)) = self.nodes.get(&at) {
                 open.extend(
-                    directory
-                        .entries()
-                        .map(|(_, ino)| ino)
-                        .filter(|&ino| reached.insert(ino)),
+                    directory.entries().map(|(_, ino)| ino).filter(|&ino| reached.insert(ino)),
                 );
             }
         }
@@ -410,10 +401,7 @@ impl Disk for SimDisk {
             return Err(Fault::FailedSync.error());
         }
         let ino = inner.find(path)?;
-        let ignored = inner
-            .mutant
-            .as_ref()
-            .is_some_and(|mutant| mutant.ignores_dir(path));
+        let ignored = inner.mutant.as_ref().is_some_and(|mutant| mutant.ignores_dir(path));
         let directory = inner.directory(ino)?;
         if !ignored {
             directory.sync();
@@ -432,11 +420,7 @@ impl Disk for SimDisk {
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut inner = self.inner();
         let ino = inner.find(path)?;
-        Ok(inner
-            .directory(ino)?
-            .entries()
-            .map(|(name, _)| name)
-            .collect())
+        Ok(inner.directory(ino)?.entries().map(|(name, _)| name).collect())
     }
 
     fn stat(&self, path: &Path) -> io::Result<Stat> {
@@ -446,11 +430,7 @@ impl Disk for SimDisk {
             Some(Node::File(file)) => (file.bytes().len() as u64, false),
             _ => (0, true),
         };
-        Ok(Stat {
-            len,
-            modified: SystemTime::UNIX_EPOCH,
-            is_dir,
-        })
+        Ok(Stat { len, modified: SystemTime::UNIX_EPOCH, is_dir })
     }
 
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockFile>>> {
@@ -464,10 +444,7 @@ impl Disk for SimDisk {
             return Ok(None);
         }
         drop(inner);
-        Ok(Some(Box::new(SimLock {
-            disk: self.clone(),
-            ino,
-        })))
+        Ok(Some(Box::new(SimLock { disk: self.clone(), ino })))
     }
 }
 

@@ -271,12 +271,7 @@ fn one_session(program: &Path, dice: &mut Dice, tally: &mut Tally) -> Result<(),
 
 /// Starts the session, or goes on with it, or asks for the next thing.
 #[must_use]
-pub fn next_command(
-    env: &TestEnv,
-    work: &Work,
-    model: &str,
-    found: Option<&Checked>,
-) -> Command {
+pub fn next_command(env: &TestEnv, work: &Work, model: &str, found: Option<&Checked>) -> Command {
     let mut command = match found {
         None => {
             let mut command = env.command(["run", &work.prompt(0), "--model", model]);

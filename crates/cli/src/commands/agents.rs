@@ -13,6 +13,9 @@ use crate::{
 
 /// List the agents and the models that they can use
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  segue agents
+  segue agents --json | jq '.[].providers[] | select(.ready)'")]
 pub(crate) struct Args {}
 
 pub(crate) fn run(context: &Context, _: &Args) -> CommandResult {

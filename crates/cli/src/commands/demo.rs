@@ -49,6 +49,9 @@ const LOOK_AROUND: [(&str, &str); 5] = [
 ///
 /// In a scratch repository, on the embedded model: no account, no network, under a minute.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  segue demo
+  segue demo --dir /tmp/see-it      keep it where it is easy to find")]
 pub(crate) struct Args {
     /// Where to play it [default: a new directory for temporary files]
     #[arg(long, value_name = "DIR")]

@@ -24,6 +24,9 @@ use crate::{
 
 /// Check that all is in place that the promises rest on
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  segue doctor
+  segue doctor --home /mnt/other    would this place do?")]
 pub(crate) struct Args {}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -1,7 +1,7 @@
 //! `segue log`: what happened in a session, event by event.
 
 use segue_core::{Event, Exit};
-use segue_journal::scan::Ending;
+use segue_journal::{repair, scan::Ending};
 use segue_view::{
     json::event_json,
     render::{Detail, event_line},
@@ -9,6 +9,7 @@ use segue_view::{
 };
 
 use crate::{
+    commands::verify::describe,
     context::{Context, print, say},
     error::CommandResult,
 };
@@ -41,16 +42,30 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             print(&line);
         }
     };
-    match args.last {
+    let whole = match args.last {
         // Read from the end: the cost is that of what is shown, not of what was before.
         Some(last) => {
             let mut events: Vec<Event> = session.newest_first()?.take(last).collect();
             events.reverse();
             events.iter().for_each(show);
+            events.len() == last || events.first().is_some_and(|event| event.seq == 1)
         }
-        None => session.for_each(|event| show(&event))?,
-    }
-    if let (false, Some(problem)) = (*session.ending() == Ending::Clean, problem_of(&session)) {
+        None => {
+            let mut seen = 0;
+            session.for_each(|event| {
+                seen = event.seq;
+                show(&event);
+            })?;
+            seen == session.state().seq
+        }
+    };
+    let problem = match session.ending() {
+        Ending::Clean if whole => None,
+        // The snapshot bridges a broken line that a look at every line meets.
+        Ending::Clean => repair::verify(&session)?.problems.first().map(describe),
+        _ => problem_of(&session),
+    };
+    if let Some(problem) = problem {
         say(&format!("note: {problem}"));
     }
     Ok(Exit::Done)

@@ -30,7 +30,8 @@ const LOOK: Duration = Duration::from_millis(100);
   segue resume                      the latest one of this repository
   segue resume 7                    by its number, from any directory
   segue resume refactor \"Now the tests\"
-  segue resume 7 --dry-run          only the plan")]
+  segue resume 7 --dry-run          only the plan
+  segue resume 7 --wait             after a limit, as soon as it has reset")]
 pub(crate) struct Args {
     /// A number, a name, an id or the start of one, a path, or @latest
     session: Option<String>,
@@ -64,7 +65,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let selector = found.selector();
     let about = |error: CommandError| error.about(&selector);
     let session = found.open(&context.home)?;
-    if let Some(holder) = session.held_by()? {
+    if let Some(holder) = session.taken_by()? {
         let error = segue_journal::Error::Busy { dir: found.dir, holder };
         return Err(about(error.into()));
     }

@@ -98,7 +98,8 @@ fn report(context: &Context, reports: &[(String, Report)]) -> CommandResult {
         0 => Ok(Exit::Done),
         _ if context.json => Ok(Exit::Failed),
         _ => {
-            let bad = |(_, report): &&(String, Report)| report.problems.iter().any(Problem::is_loss);
+            let bad =
+                |(_, report): &&(String, Report)| report.problems.iter().any(Problem::is_loss);
             let first = reports.iter().find(bad).map_or("<session>", |(session, _)| session);
             Err(CommandError::failed("something that had been recorded is damaged").hint(format!(
                 "go on with what is certain, keeping the rest aside: segue verify {first} --repair"
@@ -107,7 +108,8 @@ fn report(context: &Context, reports: &[(String, Report)]) -> CommandResult {
     }
 }
 
-fn describe(problem: &Problem) -> String {
+/// What is wrong, for people.
+pub(crate) fn describe(problem: &Problem) -> String {
     match problem {
         Problem::TornTail { bytes } => format!(
             "journal.jsonl: {bytes} bytes of an unfinished write at the end, which the next resume sets aside; nothing that was reported is lost"
@@ -118,10 +120,12 @@ fn describe(problem: &Problem) -> String {
         Problem::Blob { line, error } => format!("journal.jsonl, line {line}: {error}"),
         Problem::Identity { error: Some(error) } => error.to_string(),
         Problem::Identity { error: None } => {
-            "session.json says something else than the journal, which the next resume mends".to_owned()
+            "session.json says something else than the journal, which the next resume mends"
+                .to_owned()
         }
         Problem::Snapshot => {
-            "state.json says something else than the journal: it is a cache, and is made anew".to_owned()
+            "state.json says something else than the journal: it is a cache, and is made anew"
+                .to_owned()
         }
     }
 }

@@ -1,8 +1,14 @@
 //! Several processes at once.
 
-use std::{collections::BTreeSet, process::Stdio};
+use std::{
+    collections::BTreeSet,
+    process::Stdio,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
 
 use rustix::process::Signal;
+use segue_journal::{RealDisk, lock};
 use segue_testkit::env::Output;
 
 use crate::{
@@ -71,4 +77,29 @@ fn many_sessions_at_once_get_a_number_each() {
     let completed = rows.iter().filter(|row| row["status"] == "completed").count();
     let listed: BTreeSet<String> = rows.iter().map(|row| row["number"].to_string()).collect();
     assert_eq!((completed, listed), (CROWD, numbers));
+}
+
+/// To look whether a session is at work means to try its lock: a resume beside somebody who looks
+/// all the time is not turned away.
+#[test]
+fn whoever_only_looks_is_not_taken_for_a_writer() {
+    let env = support::env();
+    let model = env.script("[[reply]]\ntext = \"Done.\"\n").expect("script");
+    let output = env.segue(["run", "go", "--model", &model]).expect("ran");
+    assert_eq!(output.status, 0, "{output:?}");
+    let dir = env.session_dir(1).expect("a session");
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _ = lock::held_by(&RealDisk, &dir);
+            }
+        });
+        let refused: Vec<Output> = (0..40)
+            .map(|_| env.segue(["resume", "1", "more", "--dry-run"]).expect("ran"))
+            .filter(|output| output.status != 0)
+            .collect();
+        done.store(true, Ordering::Relaxed);
+        assert!(refused.is_empty(), "{} times: {:?}", refused.len(), refused.first());
+    });
 }

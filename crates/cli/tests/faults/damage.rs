@@ -26,7 +26,8 @@ impl Stopped {
              tools = [{ name = \"shell\", input = { command = \"echo x >> effects.log\" } }]\n\
              [[reply]]\ntext = \"Done.\"\n";
         let model = env.script(script).expect("script");
-        let output = env.segue(["run", prompt, "--model", &model, "--max-steps", "1"]).expect("ran");
+        let output =
+            env.segue(["run", prompt, "--model", &model, "--max-steps", "1"]).expect("ran");
         assert_eq!(output.status, 3, "{output:?}");
         let dir = env.session_dir(1).expect("a session");
         Self { env, dir }
@@ -69,24 +70,31 @@ impl Stopped {
     }
 
     /// A journal that is damaged in a line is reported, not written to, and mended when asked for.
-    fn is_damaged_in(&self, line: usize, finding: &str) {
+    fn is_damaged_in(&self, line: usize, finding: &str, bridged: bool) {
         let damaged = fs::read(self.journal()).expect("a journal");
         let place = format!("line {line}");
         let said = self.segue(1, &["verify", "1"]);
         assert!(said.stdout.contains(&place) && said.stdout.contains(finding), "{said:?}");
-        assert!(said.stderr.contains("segue verify") && said.stderr.contains("--repair"), "{said:?}");
+        assert!(
+            said.stderr.contains("segue verify") && said.stderr.contains("--repair"),
+            "{said:?}"
+        );
         let said = self.segue(1, &["resume", "1", "--max-steps", "9"]);
         assert!(said.stderr.contains(&place) && said.stderr.contains("--repair"), "{said:?}");
         assert!(said.stderr.contains("journal.jsonl"), "{said:?}");
         // What comes before it can still be read, and nobody is left in the dark.
         let said = self.segue(0, &["log", "1"]);
         assert!(said.stderr.contains(&place), "{said:?}");
-        let said = self.segue(0, &["list"]);
-        assert!(said.stdout.contains("damaged") || said.stdout.contains('!'), "{said:?}");
-        self.segue(0, &["show", "1"]);
-        let said = self.segue(0, &["doctor"]);
-        assert!(said.stdout.contains("segue verify 1"), "{said:?}");
-        assert_eq!(fs::read(self.journal()).expect("a journal"), damaged, "looking changes nothing");
+        for args in [&["list"][..], &["show", "1"], &["doctor"]] {
+            let said = self.segue(0, args);
+            // They read no further back than the snapshot: what it bridges, only a thorough look finds.
+            assert!(bridged || said.stdout.contains(&place), "{args:?}: {said:?}");
+        }
+        assert_eq!(
+            fs::read(self.journal()).expect("a journal"),
+            damaged,
+            "looking changes nothing"
+        );
 
         self.segue(0, &["verify", "1", "--repair"]);
         let kept = self.kept("journal.damaged-");
@@ -110,7 +118,7 @@ fn a_deleted_line() {
     let mut journal = lines(&stopped.journal());
     journal.remove(4);
     fs::write(stopped.journal(), journal.concat()).expect("written");
-    stopped.is_damaged_in(5, "missing");
+    stopped.is_damaged_in(5, "missing", false);
 }
 
 #[test]
@@ -119,7 +127,7 @@ fn an_edited_line() {
     let mut journal = lines(&stopped.journal());
     journal[2] = journal[2].replace("\"go\"", "\"no\"");
     fs::write(stopped.journal(), journal.concat()).expect("written");
-    stopped.is_damaged_in(3, "damaged");
+    stopped.is_damaged_in(3, "damaged", true);
 }
 
 #[test]
@@ -128,7 +136,7 @@ fn a_journal_that_was_cut_short() {
     let mut journal = lines(&stopped.journal());
     journal.truncate(6);
     fs::write(stopped.journal(), journal.concat()).expect("written");
-    stopped.is_damaged_in(7, "cut short");
+    stopped.is_damaged_in(7, "cut short", false);
 }
 
 #[test]
@@ -175,7 +183,8 @@ fn a_broken_snapshot() {
     let stopped = Stopped::new();
     let snapshot = stopped.dir.join("state.json");
     let whole = fs::read_to_string(&snapshot).expect("a snapshot");
-    let broken = [String::new(), "{}".to_owned(), whole.replace("go", "no"), whole[..50].to_owned()];
+    let broken =
+        [String::new(), "{}".to_owned(), whole.replace("go", "no"), whole[..50].to_owned()];
     for text in broken {
         fs::write(&snapshot, text).expect("written");
         stopped.looks();
@@ -211,7 +220,7 @@ fn a_number_that_leads_nowhere() {
         let said = stopped.segue(0, &["list", "--json"]);
         let rows: serde_json::Value = serde_json::from_str(&said.stdout).expect("rows");
         let said = stopped.segue(4, &["show", "1"]);
-        assert!(said.stderr.contains("hint"), "{said:?}");
+        assert!(said.stderr.contains("segue list"), "{said:?}");
         assert_eq!(rows[0]["number"], 2, "it is found all the same, under a new number: {rows}");
         assert_eq!(fs::read_to_string(&number).expect("kept"), garbage);
         stopped.segue(0, &["resume", "2", "--max-steps", "9"]);
@@ -230,7 +239,8 @@ fn an_index_that_is_broken_foreign_or_stale() {
     let mut damaged = stale.clone();
     damaged[100..].fill(0x55);
     let expected = stopped.segue(0, &["list"]).stdout;
-    for spoiled in [Vec::new(), b"not a database".to_vec(), damaged, foreign, stale[..700].to_vec()] {
+    for spoiled in [Vec::new(), b"not a database".to_vec(), damaged, foreign, stale[..700].to_vec()]
+    {
         for suffix in ["-wal", "-shm"] {
             let _ = fs::remove_file(stopped.env.home().join(format!("index.db{suffix}")));
         }

@@ -110,7 +110,8 @@ fn a_home_that_can_only_be_read() {
     running.kill().expect("killed");
     left(&env, &running);
     mounted.make("ro");
-    for args in [&["list"][..], &["list", "--all"], &["show", "1"], &["log", "1"], &["verify", "1"]] {
+    for args in [&["list"][..], &["list", "--all"], &["show", "1"], &["log", "1"], &["verify", "1"]]
+    {
         let output = env.segue(args).expect("ran");
         assert_eq!(output.status, 0, "{args:?}: {output:?}");
     }

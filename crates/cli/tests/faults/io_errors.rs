@@ -21,8 +21,18 @@ const WORKERS: usize = 2;
 
 /// What reaches a disk.
 const CALLS: [&str; 12] = [
-    "write", "pwrite64", "fsync", "fdatasync", "rename", "renameat", "renameat2", "link", "linkat",
-    "mkdir", "ftruncate", "flock",
+    "write",
+    "pwrite64",
+    "fsync",
+    "fdatasync",
+    "rename",
+    "renameat",
+    "renameat2",
+    "link",
+    "linkat",
+    "mkdir",
+    "ftruncate",
+    "flock",
 ];
 
 #[test]
@@ -70,7 +80,9 @@ fn every_error(name: &str, scenario: fn() -> Scenario) {
             scope.spawn(|| {
                 while let Some(fault) = faults.get(next.fetch_add(1, Ordering::Relaxed)) {
                     match fail_at(scenario, fault) {
-                        Ok(status) => drop(stopped.fetch_add(usize::from(status != 0), Ordering::Relaxed)),
+                        Ok(status) => {
+                            stopped.fetch_add(usize::from(status != 0), Ordering::Relaxed);
+                        }
                         Err(what) => {
                             let Fault { point, error, stays } = fault;
                             let what = format!("{point:?} {error} stays={stays}: {what}");
@@ -84,7 +96,13 @@ fn every_error(name: &str, scenario: fn() -> Scenario) {
     let stopped = stopped.into_inner();
     eprintln!("{name}: {} errors, {stopped} stopped it, in {:?}", faults.len(), started.elapsed());
     let broken = broken.into_inner().expect("no panic");
-    assert!(broken.is_empty(), "{name}: {} of {}:\n{}", broken.len(), faults.len(), broken.join("\n"));
+    assert!(
+        broken.is_empty(),
+        "{name}: {} of {}:\n{}",
+        broken.len(),
+        faults.len(),
+        broken.join("\n")
+    );
     assert!(stopped * 4 >= faults.len(), "the errors did not arrive");
 }
 

@@ -1,8 +1,16 @@
 //! SIGKILL at any moment, thousands of times.
 
-use std::{path::Path, thread, time::Instant};
+use std::{
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
-use segue_testkit::kill::{Tally, kill_loop};
+use segue_testkit::kill::{
+    Checked, Dice, Reported, Running, Tally, Work, check, kill_loop, next_command, work::Call,
+};
+
+use crate::support;
 
 const KILLS: u64 = 2_000;
 const WORKERS: u64 = 2;
@@ -38,5 +46,33 @@ fn nothing_reported_is_lost_and_nothing_is_done_twice() {
     ];
     for (place, times, wanted) in hit {
         assert!(times >= wanted, "killed {place} only {times} times: {tally:?}");
+    }
+}
+
+/// Without a pause: what the dead process held or was starting must not be in the way.
+#[test]
+fn a_resume_works_at_once_after_a_kill() {
+    let mut dice = Dice::new(7);
+    for round in 0..60 {
+        let env = support::env();
+        let work = Work::one_turn(vec![vec![Call::Quick, Call::Slow, Call::Background]]);
+        let model = env.script(&work.script()).expect("script");
+        let start = |found: Option<&Checked>| {
+            Running::start(&env, next_command(&env, &work, &model, found)).expect("started")
+        };
+        let mut running = start(None);
+        let tools = usize::try_from(dice.below(3)).expect("small") + 1;
+        let is_start = |event: &&Reported| event.kind == "tool.started";
+        running.wait_for(|seen| seen.iter().filter(is_start).count() >= tools).expect("output");
+        thread::sleep(Duration::from_micros(dice.below(3_000)));
+        running.kill().expect("killed");
+        let mut command = env.command(["resume", "1", "--json"]);
+        command.env_remove("SEGUE_CLOCK");
+        let mut again = Running::start(&env, command).expect("started");
+        assert_eq!(again.wait().expect("ended"), 0, "round {round}: {}", again.stderr());
+        let found = check::after(&env, &again.reported().expect("output"));
+        let found = found.unwrap_or_else(|broken| panic!("{broken}")).expect("a session");
+        assert!(work.is_complete(&found.events), "round {round}");
+        work.check(&env.repo(), &found.events).unwrap_or_else(|broken| panic!("{broken}"));
     }
 }

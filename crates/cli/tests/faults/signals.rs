@@ -12,8 +12,7 @@ use segue_testkit::{
 
 use crate::support;
 
-const SIGNALS: [(Signal, i32); 3] =
-    [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)];
+const SIGNALS: [(Signal, i32); 3] = [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)];
 
 /// Starts a run, and lets it come to where it has reported `kind`.
 pub(crate) fn started(env: &TestEnv, args: &[&str], kind: &str) -> Running {

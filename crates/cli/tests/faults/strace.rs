@@ -1,6 +1,10 @@
 //! Scenarios under strace, which can kill a process at any of its system calls, or let one fail.
 
-use std::{collections::{BTreeMap, BTreeSet}, fs, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    process::Command,
+};
 
 use segue_testkit::{
     env::TestEnv,
@@ -48,7 +52,8 @@ impl Scenario {
         let effects = env.repo().join(segue_testkit::kill::work::EFFECTS);
         segue_testkit::kill::check::until(|| effects.exists()).expect("the tool runs");
         assert!(running.kill().expect("killed"), "{}", running.stderr());
-        segue_testkit::kill::check::after(&env, &running.reported().expect("output")).expect("whole");
+        segue_testkit::kill::check::after(&env, &running.reported().expect("output"))
+            .expect("whole");
         let args = ["resume", "1", "--json"].map(str::to_owned).into();
         let scenario = Self { env, work, model, args };
         scenario.keep_as_start();
@@ -115,7 +120,8 @@ fn points_of(trace: &str) -> Vec<Point> {
         }
         let nth = counts.entry((name, pid)).or_default();
         *nth += 1;
-        let is_look = args.split("/proc/").skip(1).any(|path| path.starts_with(|c: char| c.is_ascii_digit()));
+        let is_look =
+            args.split("/proc/").skip(1).any(|path| path.starts_with(|c: char| c.is_ascii_digit()));
         looks += usize::from(is_look);
         if !is_look || looks % ALIKE == 0 {
             points.insert((name.to_owned(), *nth));

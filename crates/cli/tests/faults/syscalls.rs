@@ -53,7 +53,9 @@ fn every_call(name: &str, scenario: fn() -> Scenario, journal_only: bool) {
                 while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut tally = Tally::default();
                     match kill_at(scenario, point, &filter, &mut tally) {
-                        Err(what) => broken.lock().expect("no panic").push(format!("{point:?}: {what}")),
+                        Err(what) => {
+                            broken.lock().expect("no panic").push(format!("{point:?}: {what}"))
+                        }
                         Ok(hit) => {
                             let mut total = total.lock().expect("no panic");
                             total.0.add(&tally);
@@ -71,7 +73,13 @@ fn every_call(name: &str, scenario: fn() -> Scenario, journal_only: bool) {
         started.elapsed()
     );
     let broken = broken.into_inner().expect("no panic");
-    assert!(broken.is_empty(), "{name}: {} of {}:\n{}", broken.len(), points.len(), broken.join("\n"));
+    assert!(
+        broken.is_empty(),
+        "{name}: {} of {}:\n{}",
+        broken.len(),
+        points.len(),
+        broken.join("\n")
+    );
     // How often threads wait for each other differs from run to run, and a child that is about to
     // execute its program may be hit instead.
     assert!(tally.kills * 10 >= points.len() as u64 * 6, "too few were hit: {tally:?}");

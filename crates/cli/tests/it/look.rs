@@ -26,7 +26,8 @@ fn several() -> TestEnv {
     let long =
         "Rework the parser so that it can read 漢字 and everything else that people put into files";
     assert_eq!(at("2026-11-15T12:00:00Z", &[long, "--name", "parser"]), 0);
-    env.script("[[reply]]\ntools = [{ name = \"nothing\" }]\n").unwrap();
+    env.script("[[reply]]\ntools = [{ name = \"nothing\" }]\nusage = { input = 90, output = 4 }\n")
+        .unwrap();
     assert_eq!(at("2026-11-15T17:58:00Z", &["Fail"]), 1);
     fs::create_dir(env.path("other")).unwrap();
     env.script(DONE).unwrap();
@@ -41,7 +42,7 @@ fn the_list() {
     status 0
     ── stdout
     #  status     agent   turns  spend  updated     prompt
-    4  failed     native      1    575  2 min ago   Fail
+    4  failed     native      1     94  2 min ago   Fail
     3  completed  native      1     2k  6 h ago     parser · Rework the parser so that it can read 漢字…
     2  cap:steps  native      1    940  2 d ago     Write a.txt
     1  completed  native      1     2k  2026-09-01  Write down what you find in the attic
@@ -63,7 +64,7 @@ fn the_list() {
     ── stdout
     #  status     agent   turns  spend  updated    prompt
     5  completed  native      1    940  now        Of another repository
-    4  failed     native      1    575  2 min ago  Fail
+    4  failed     native      1     94  2 min ago  Fail
     ── stderr
     there are more: --limit 0 shows all
     ");
@@ -71,7 +72,7 @@ fn the_list() {
     status 0
     ── stdout
     #  status     agent   turns  spend  updated    prompt
-    4  failed     native      1    575  2 min ago  Fail
+    4  failed     native      1     94  2 min ago  Fail
     2  cap:steps  native      1    940  2 d ago    Write a.txt
     ── stderr
     ");
@@ -84,11 +85,11 @@ fn the_list() {
     assert_snapshot!(at_width(&env, 100, &["list", "--color", "always"]), @"
     status 0
     ── stdout
-    [2m#  status     agent   turns  spend  updated     prompt[0m
-    4  [31mfailed[0m     native      1    575  2 min ago   Fail
-    3  [32mcompleted[0m  native      1     2k  6 h ago     parser · Rework the parser so that it can read 漢字…
-    2  [33mcap:steps[0m  native      1    940  2 d ago     Write a.txt
-    1  [32mcompleted[0m  native      1     2k  2026-09-01  Write down what you find in the attic
+    ␛[2m#  status     agent   turns  spend  updated     prompt␛[0m
+    4  ␛[31mfailed␛[0m     native      1     94  2 min ago   Fail
+    3  ␛[32mcompleted␛[0m  native      1     2k  6 h ago     parser · Rework the parser so that it can read 漢字…
+    2  ␛[33mcap:steps␛[0m  native      1    940  2 d ago     Write a.txt
+    1  ␛[32mcompleted␛[0m  native      1     2k  2026-09-01  Write down what you find in the attic
     ── stderr
     ");
 }
@@ -149,10 +150,10 @@ fn one_session_on_a_page() {
     cost       –
     caps       turns 1 of 50
                model calls of the turn 2 of 200
-    files      journal.jsonl  $SIZE
-               lock  $SIZE
-               session.json  $SIZE
-               state.json  $SIZE
+    files      journal.jsonl  $SIZE bytes
+               lock  $SIZE bytes
+               session.json  $SIZE bytes
+               state.json  $SIZE bytes
                streams/
     in         $DIR/home/sessions/repo-$HASH/$ULID
     ── stderr
@@ -176,10 +177,10 @@ fn one_session_on_a_page() {
     cost       –
     caps       turns 1 of 50
                model calls of the turn 1 of 1
-    files      journal.jsonl  $SIZE
-               lock  $SIZE
-               session.json  $SIZE
-               state.json  $SIZE
+    files      journal.jsonl  $SIZE bytes
+               lock  $SIZE bytes
+               session.json  $SIZE bytes
+               state.json  $SIZE bytes
                streams/
     in         $DIR/home/sessions/repo-$HASH/$ULID
     ── stderr
@@ -320,7 +321,7 @@ fn verifying() {
     assert_snapshot!(shown(&env, &["verify"]), @"
     status 0
     ── stdout
-    ✓ 1: 18 events, 4.2 kB, 0 blobs
+    ✓ 1: 18 events, $SIZE bytes, 0 blobs
     ── stderr
     ");
     let journal = env.session_dir(1).unwrap().join("journal.jsonl");
@@ -329,7 +330,7 @@ fn verifying() {
     assert_snapshot!(shown(&env, &["verify", "1"]), @"
     status 1
     ── stdout
-    ✗ 1: 5 events, 1.3 kB, 0 blobs
+    ✗ 1: 5 events, $SIZE bytes, 0 blobs
         journal.jsonl, line 6: damaged: its checksum is wrong
     ── stderr
     error: something that had been recorded is damaged
@@ -353,7 +354,7 @@ fn verifying() {
     assert_snapshot!(shown(&env, &["verify", "1", "--repair"]), @"
     status 0
     ── stdout
-    ✓ 1: 5 events, 1.3 kB, 0 blobs
+    ✓ 1: 5 events, $SIZE bytes, 0 blobs
     ── stderr
     cut back to what is certain; all of it is kept in journal.damaged-6
     ");

@@ -12,6 +12,8 @@ mod errors;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod help;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod look;

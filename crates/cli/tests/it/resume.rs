@@ -155,7 +155,7 @@ fn crashed_in_the_middle_of_a_model_call() {
     until("the call", || has(&env, 1, "model.called"));
     signal(&child, Signal::KILL);
     finish(child);
-    env.script("[[reply]]\ntext = \"a b c\"\n").unwrap();
+    env.script("[[reply]]\ntext = \"a b c\"\nusage = { input = 90, output = 4 }\n").unwrap();
     assert_snapshot!(shown(&env, &["resume"]), @r#"
     status 0
     ── stdout
@@ -166,8 +166,8 @@ fn crashed_in_the_middle_of_a_model_call() {
       continue  turn 1, with model call 1 (script:$DIR/script.toml)
       workspace $DIR/repo
       spend     0 tokens so far; $0.00; turn 1 of at most 50; wall clock starts again
-      · script 572+2 tokens
-    ✓ session 1 is completed: the agent is done · 1 turn · 574 tokens
+      · script 90+4 tokens
+    ✓ session 1 is completed: the agent is done · 1 turn · 94 tokens
     "#);
 }
 
@@ -262,7 +262,7 @@ fn completed() {
 
 #[test]
 fn failed() {
-    let (env, model) = scripted("[[reply]]\ntext = \"a\"\n");
+    let (env, model) = scripted("[[reply]]\ntext = \"a\"\nusage = { input = 90, output = 4 }\n");
     segue(&env, &["run", "Go", "--model", &model]);
     segue(&env, &["resume", "1", "More"]);
     assert_snapshot!(shown(&env, &["resume", "1", "--dry-run"]), @r#"
@@ -272,7 +272,7 @@ fn failed() {
     ↻ resume #1 "Go" · solo · native · stopped: $DIR/script.toml: call 2 has no answer: the script has 1 reply; add a [[reply]], or repeat = true to the last one, just now
       continue  turn 2, with model call 1 (script:$DIR/script.toml)
       workspace $DIR/repo
-      spend     572 tokens so far; turn 2 of at most 50; wall clock starts again
+      spend     94 tokens so far; turn 2 of at most 50; wall clock starts again
     "#);
     env.script("[[reply]]\ntext = \"a\"\n[[reply]]\ntext = \"b\"\n").unwrap();
     assert_eq!(segue(&env, &["resume"]).stdout, "b\n");

@@ -36,9 +36,9 @@ fn the_agents_words_to_stdout_and_the_rest_to_stderr() {
 #[test]
 fn the_built_in_model_needs_nothing() {
     let (env, _) = scripted(DONE);
-    assert_snapshot!(shown(&env, &["run", "Hello?"]), @r#"
-    status 0
-    ── stdout
+    let output = segue(&env, &["run", "Hello?"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_snapshot!(output.stdout, @r#"
     I look at what is here first.
     Hello. I am Segue's built-in scripted model: I answer from a fixed script, so that Segue can be tried without a key or a network, and I cannot think. Your prompt, my tool call and its result are recorded in this session like any other.
 
@@ -49,14 +49,6 @@ fn the_built_in_model_needs_nothing() {
     This session can go on with it too:
 
         segue resume --prompt "What next?" --model anthropic/claude-sonnet-4-5
-    ── stderr
-    ● session 1 · $DIR/home/sessions/repo-$HASH/$ULID
-    ▸ turn 1 · native · Hello?
-      ⚙ glob  *
-      · script 572+12 tokens
-        ✓ no file matches *
-      · script 588+121 tokens
-    ✓ session 1 is completed: the agent is done · 1 turn · 1.3k tokens
     "#);
 }
 
@@ -189,12 +181,15 @@ fn the_home_is_the_nearest_one_above() {
 const PROVED: &str = r#"
 [[reply]]
 text = "It should work."
+usage = { input = 90, output = 4 }
 
 [[reply]]
 tools = [{ name = "write_file", input = { path = "done", content = "" } }]
+usage = { input = 90, output = 4 }
 
 [[reply]]
 text = "Now it does."
+usage = { input = 90, output = 4 }
 "#;
 
 #[test]
@@ -210,17 +205,17 @@ fn a_proof_that_fails_is_the_next_prompt() {
     ── stderr
     ● session 1 · $DIR/home/sessions/repo-$HASH/$ULID
     ▸ turn 1 · native · Make it
-      · script 572+4 tokens
+      · script 90+4 tokens
       ⚖ proof  test -e done || { echo 'no file done, "sir"' >&2; exit 4; }
         ✗ exit 4  no file done, "sir"
     ▸ turn 2 · native · the proof failed: The work is not done yet: `test -e done || { echo 'no file done, "sir"' >&2; exit 4; }` still fails. Mend that. Its output: no file done, "sir" (exit status 4)
       ⚙ write_file  done
-      · script 616+10 tokens
+      · script 90+4 tokens
         ✓ wrote done
-      · script 633+3 tokens
+      · script 90+4 tokens
       ⚖ proof  test -e done || { echo 'no file done, "sir"' >&2; exit 4; }
         ✓ exit 0
-    ✓ session 1 is completed: the proof passed: test -e done || { echo 'no file done, "sir"' >&2; exit 4; } · 2 turns · 1.8k tokens
+    ✓ session 1 is completed: the proof passed: test -e done || { echo 'no file done, "sir"' >&2; exit 4; } · 2 turns · 282 tokens
     "#);
     let turns = data(&env, 1, "turn.started");
     assert_eq!(turns.len(), 2);
@@ -352,8 +347,9 @@ fn an_agent_that_goes_round_in_circles_is_stopped() {
 
 #[test]
 fn a_script_that_is_at_its_end_fails_and_says_how_to_go_on() {
-    let (env, model) =
-        scripted("[[reply]]\ntools = [{ name = \"glob\", input = { pattern = \"*\" } }]\n");
+    let (env, model) = scripted(
+        "[[reply]]\ntools = [{ name = \"glob\", input = { pattern = \"*\" } }]\nusage = { input = 90, output = 4 }\n",
+    );
     assert_snapshot!(shown(&env, &["run", "Go", "--model", &model]), @"
     status 1
     ── stdout
@@ -361,10 +357,10 @@ fn a_script_that_is_at_its_end_fails_and_says_how_to_go_on() {
     ● session 1 · $DIR/home/sessions/repo-$HASH/$ULID
     ▸ turn 1 · native · Go
       ⚙ glob  *
-      · script 571+5 tokens
+      · script 90+4 tokens
         ✓ no file matches *
       ⚠ $DIR/script.toml: call 2 has no answer: the script has 1 reply; add a [[reply]], or repeat = true to the last one
-    ■ session 1 has stopped: $DIR/script.toml: call 2 has no answer: the script has 1 reply; add a [[reply]], or repeat = true to the last one · 1 turn · 576 tokens
+    ■ session 1 has stopped: $DIR/script.toml: call 2 has no answer: the script has 1 reply; add a [[reply]], or repeat = true to the last one · 1 turn · 94 tokens
     segue resume 1
     ");
     env.script("[[reply]]\ntext = \"a\"\n[[reply]]\ntext = \"The end.\"\n").unwrap();

@@ -110,7 +110,7 @@ pub(crate) fn at_width(env: &TestEnv, width: usize, args: &[&str]) -> String {
 
 /// The output as text that is the same on every machine and in every run.
 pub(crate) fn plain(env: &TestEnv, output: &Output) -> String {
-    let text = output.plain(env);
+    let text = output.plain(env).replace('\u{1b}', "␛");
     text.lines().map(steady).collect::<Vec<_>>().join("\n")
 }
 
@@ -118,14 +118,17 @@ pub(crate) fn plain(env: &TestEnv, output: &Output) -> String {
 fn steady(line: &str) -> String {
     let words: Vec<&str> = line.trim_end().split(' ').collect();
     let is_number = |word: &str| word.parse::<f64>().is_ok();
+    let is_unit = |word: &str| matches!(word.trim_end_matches(','), "B" | "kB");
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let mut out = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let after = words.get(at + 1).copied().unwrap_or_default();
         let before = if at > 0 { words[at - 1] } else { "" };
         out.push(match *word {
-            word if is_number(word) && matches!(after, "B" | "kB") => "$SIZE".to_owned(),
-            "B" | "kB" if is_number(before) => String::new(),
+            word if is_number(word) && is_unit(after) => "$SIZE".to_owned(),
+            unit if is_unit(unit) && is_number(before) => {
+                "bytes".to_owned() + &unit.replace(['k', 'B'], "")
+            }
             word if before == "process" && is_number(word) => "$PID".to_owned(),
             word if before == "on" && word.trim_end_matches(',') == host => {
                 word.replace(&host, "$HOST")

@@ -9,8 +9,12 @@ use std::{
 use segue_core::{
     Payload,
     caps::Caps,
-    event::{Draft, TextWritten, ToolCalled, ToolReturned, ToolStarted, ToolStatus},
+    event::{
+        Draft, ModelCalled, ModelReplied, ModelStop, TextWritten, ToolCalled, ToolReturned,
+        ToolStarted, ToolStatus,
+    },
     identity::{LoopKind, RepoRef},
+    usage::{Micros, Usage},
 };
 use segue_journal::{
     Home, LockedSession, RealDisk, Result, home::NewSession, lock::Holder, system_clock,
@@ -23,12 +27,7 @@ pub(crate) fn place() -> std::io::Result<tempfile::TempDir> {
 
 pub(crate) fn create(dir: &Path) -> Result<LockedSession> {
     let new = NewSession {
-        repo: RepoRef {
-            id: "repo".into(),
-            identity: "/repo".into(),
-            head: None,
-            branch: None,
-        },
+        repo: RepoRef { id: "repo".into(), identity: "/repo".into(), head: None, branch: None },
         workspace: PathBuf::from("/repo"),
         loop_kind: LoopKind::Solo,
         agent: "native".into(),
@@ -41,44 +40,40 @@ pub(crate) fn create(dir: &Path) -> Result<LockedSession> {
         segue: "0".into(),
     };
     let clock = system_clock();
-    let me = Holder {
-        pid: std::process::id(),
-        host: "here".into(),
-        since: clock(),
-    };
+    let me = Holder { pid: std::process::id(), host: "here".into(), since: clock() };
     let home = Home::new(Arc::new(RealDisk), dir.join("home"));
     Ok(home.create(new, &me, &clock)?.0)
 }
 
-/// The `n`th event of a turn that says something and runs a tool, again and again.
+/// The `n`th event of a turn that calls a model and runs a tool, again and again.
 pub(crate) fn draft(n: usize) -> Draft {
-    let id = format!("toolu_{:020}", n / 4);
+    let id = format!("toolu_{:020}", n / 6);
     let text = |text: String| Payload::inline(text);
-    let draft: Draft = match n % 4 {
-        0 => TextWritten {
-            text: text(format!("I look at part {n} of it now.")),
+    let model = || "example-model-5".to_owned();
+    let draft: Draft = match n % 6 {
+        0 => ModelCalled { model: model(), attempt: 1, messages: 40 }.into(),
+        1 => TextWritten { text: text(format!("I look at part {n} of it now.")) }.into(),
+        2 => ToolCalled {
+            name: "shell".into(),
+            input: text(format!(r#"{{"command":"sed -n {n},+20p src/main.rs"}}"#)),
         }
         .into(),
-        1 => {
-            let input = format!(r#"{{"command":"sed -n {n},+20p src/main.rs"}}"#);
-            ToolCalled {
-                name: "shell".into(),
-                input: text(input),
-            }
-            .into()
+        3 => ModelReplied {
+            model: model(),
+            stop: ModelStop::ToolUse,
+            usage: Usage { input: 41_000, output: 300, ..Usage::default() },
+            cost_micros: Some(Micros(127_500)),
+            reply_id: Some(format!("msg_{n:020}")),
         }
-        2 => ToolStarted {}.into(),
-        _ => {
-            let output = text("    let answer = question.parse()?;\n".repeat(8));
-            let status = ToolStatus::Done;
-            ToolReturned {
-                status,
-                output,
-                exit: Some(0),
-                touched: vec![],
-            }
-            .into()
+        .into(),
+        4 => ToolStarted {}.into(),
+        _ => ToolReturned {
+            status: ToolStatus::Done,
+            output: text("    let answer = question.parse()?;\n".repeat(8)),
+            exit: Some(0),
+            touched: vec![],
         }
+        .into(),
     };
     draft.about(id).in_turn(7, "native")
 }
@@ -104,10 +99,6 @@ impl Goals {
 
     pub(crate) fn exit(&self) -> ExitCode {
         let strict = std::env::var("SEGUE_BENCH_STRICT").is_ok_and(|value| value == "1");
-        if strict && self.missed > 0 {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        }
+        if strict && self.missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 }

@@ -17,11 +17,7 @@ use segue_journal::{Clock, home::NewSession, lock::Holder};
 const START: i64 = 1_794_000_000_000;
 
 pub(crate) fn me() -> Holder {
-    Holder {
-        pid: std::process::id(),
-        host: "here".to_owned(),
-        since: time(0),
-    }
+    Holder { pid: std::process::id(), host: "here".to_owned(), since: time(0) }
 }
 
 pub(crate) fn time(millis: i64) -> Timestamp {
@@ -36,12 +32,7 @@ pub(crate) fn counting_clock() -> Clock {
 
 pub(crate) fn new(prompt: &str) -> NewSession {
     NewSession {
-        repo: RepoRef {
-            id: "repo".into(),
-            identity: "/repo".into(),
-            head: None,
-            branch: None,
-        },
+        repo: RepoRef { id: "repo".into(), identity: "/repo".into(), head: None, branch: None },
         workspace: "/repo".into(),
         loop_kind: LoopKind::Solo,
         agent: "native".into(),
@@ -56,7 +47,5 @@ pub(crate) fn new(prompt: &str) -> NewSession {
 }
 
 pub(crate) fn said(text: impl Into<String>) -> TextWritten {
-    TextWritten {
-        text: Payload::inline(text),
-    }
+    TextWritten { text: Payload::inline(text) }
 }

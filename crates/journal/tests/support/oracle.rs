@@ -36,23 +36,16 @@ pub(crate) struct Journal {
 pub(crate) fn written(group: usize) -> Journal {
     let disk = SimDisk::new();
     let home = Home::new(Arc::new(disk.clone()), "/home".into());
-    let (mut session, _) = home
-        .create(new("mach es ganz"), &me(), &counting_clock())
-        .unwrap();
+    let (mut session, _) = home.create(new("mach es ganz"), &me(), &counting_clock()).unwrap();
     for drafts in script(24).chunks(group) {
-        session
-            .append_all(drafts.to_vec(), Durability::Synced)
-            .unwrap();
+        session.append_all(drafts.to_vec(), Durability::Synced).unwrap();
     }
     let dir = session.session().dir().to_owned();
     let id = session.session().id();
     drop(session);
     let files = disk.files();
     let bytes = files[&dir.join("journal.jsonl")].clone();
-    let memory = Memory {
-        base: 0,
-        bytes: &bytes,
-    };
+    let memory = Memory { base: 0, bytes: &bytes };
     let mut scanner = Scanner::new(&memory, Position::start(id));
     let mut at = vec![scanner.position()];
     let mut vouches = HashMap::new();
@@ -90,10 +83,7 @@ impl DiskFile for Memory<'_> {
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let at = usize::try_from(offset)
-            .unwrap()
-            .checked_sub(self.base)
-            .unwrap();
+        let at = usize::try_from(offset).unwrap().checked_sub(self.base).unwrap();
         let rest = self.bytes.get(at..).unwrap_or_default();
         let n = rest.len().min(buffer.len());
         buffer[..n].copy_from_slice(&rest[..n]);
@@ -187,21 +177,14 @@ impl Journal {
         assert_eq!(recovered, whole, "{}", what());
         assert_eq!(at, self.start(recovered), "{}", what());
         assert_eq!(tail[..at - base], self.bytes[base..at], "{}", what());
-        assert!(
-            recovered >= self.line_at(changed.min(self.bytes.len())),
-            "{}",
-            what()
-        );
+        assert!(recovered >= self.line_at(changed.min(self.bytes.len())), "{}", what());
         let ending = scanner.ending().unwrap();
         assert_eq!(End::of(&ending), end, "{} {ending:?}", what());
         match ending {
             Ending::Clean => assert!(base + tail.len() == at, "{}", what()),
             Ending::Torn { bytes } => assert_eq!(bytes, (base + tail.len() - at) as u64),
             Ending::Damaged(damage) => {
-                assert_eq!(
-                    (damage.line, damage.offset),
-                    (recovered as u64 + 1, at as u64)
-                );
+                assert_eq!((damage.line, damage.offset), (recovered as u64 + 1, at as u64));
             }
         }
     }
@@ -211,16 +194,12 @@ impl Journal {
         let (whole, end) = self.oracle(0, file, known);
         let disk = SimDisk::new();
         let path = self.dir.join("journal.jsonl");
-        disk.put(&self.dir.join("session.json"), &self.identity)
-            .unwrap();
+        disk.put(&self.dir.join("session.json"), &self.identity).unwrap();
         disk.put(&path, file).unwrap();
         let before = disk.files();
         let open = || Session::open(Arc::new(disk.clone()), &self.dir).unwrap();
         let session = open();
-        assert_eq!(
-            (session.state().seq, End::of(session.ending())),
-            (whole as u64, end)
-        );
+        assert_eq!((session.state().seq, End::of(session.ending())), (whole as u64, end));
         assert_eq!(disk.files(), before, "looking changes nothing");
         let kept = &file[..self.start(whole)];
         let rest = &file[kept.len()..];

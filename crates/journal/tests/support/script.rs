@@ -16,31 +16,14 @@ use crate::support::{said, time};
 
 /// A few hundred events of every kind but the first, as a session of so many turns has them.
 pub(crate) fn script(turns: u32) -> Vec<Draft> {
-    let by = Process {
-        pid: 4711,
-        host: "büro-1".into(),
-        segue: "0.1.0".into(),
-    };
-    let caps = Caps {
-        turns: Some(40),
-        ..Caps::default()
-    };
+    let by = Process { pid: 4711, host: "büro-1".into(), segue: "0.1.0".into() };
+    let caps = Caps { turns: Some(40), ..Caps::default() };
     let mut drafts: Vec<Draft> = vec![
-        SessionNamed {
-            name: "Zähler reparieren 🛠".into(),
-        }
-        .into(),
-        SessionStarted {
-            by: by.clone(),
-            caps,
-        }
-        .into(),
+        SessionNamed { name: "Zähler reparieren 🛠".into() }.into(),
+        SessionStarted { by: by.clone(), caps }.into(),
     ];
     for turn in 1..=turns {
-        let bodies = opening(turn)
-            .into_iter()
-            .chain(middle(turn))
-            .chain(closing(turn));
+        let bodies = opening(turn).into_iter().chain(middle(turn)).chain(closing(turn));
         drafts.extend(bodies.map(|(id, body)| Draft {
             turn: Some(turn),
             agent: Some("native".to_owned()),
@@ -57,14 +40,9 @@ pub(crate) fn script(turns: u32) -> Vec<Draft> {
 type Step = (Option<&'static str>, Body);
 
 fn opening(turn: u32) -> Vec<Step> {
-    let prompt = Payload::inline(format!(
-        "Schritt {turn}: prüfe, ob α < β\n\tund \"zitiere\" es\u{7}"
-    ));
-    let cause = if turn == 1 {
-        Cause::Person
-    } else {
-        Cause::Proof
-    };
+    let prompt =
+        Payload::inline(format!("Schritt {turn}: prüfe, ob α < β\n\tund \"zitiere\" es\u{7}"));
+    let cause = if turn == 1 { Cause::Person } else { Cause::Proof };
     let model = "claude-example-5".to_owned();
     let failed = ModelFailed {
         error: Failure::Overloaded,
@@ -73,25 +51,9 @@ fn opening(turn: u32) -> Vec<Step> {
     };
     vec![
         (None, TurnStarted { prompt, cause }.into()),
-        (
-            None,
-            ModelCalled {
-                model: model.clone(),
-                attempt: 1,
-                messages: turn.into(),
-            }
-            .into(),
-        ),
+        (None, ModelCalled { model: model.clone(), attempt: 1, messages: turn.into() }.into()),
         (None, failed.into()),
-        (
-            None,
-            ModelCalled {
-                model,
-                attempt: 2,
-                messages: turn.into(),
-            }
-            .into(),
-        ),
+        (None, ModelCalled { model, attempt: 2, messages: turn.into() }.into()),
     ]
 }
 
@@ -104,11 +66,7 @@ fn middle(turn: u32) -> Vec<Step> {
     let replied = ModelReplied {
         model: "claude-example-5".into(),
         stop: ModelStop::ToolUse,
-        usage: Usage {
-            input: 12_345,
-            output: u64::from(turn) * 17,
-            ..Usage::default()
-        },
+        usage: Usage { input: 12_345, output: u64::from(turn) * 17, ..Usage::default() },
         cost_micros: (!turn.is_multiple_of(3)).then_some(Micros(1234)),
         reply_id: Some(format!("msg_{turn:020}")),
     };
@@ -120,18 +78,8 @@ fn middle(turn: u32) -> Vec<Step> {
     };
     vec![
         (None, thinking.into()),
-        (
-            None,
-            said(format!("Ich sehe mir Teil {turn} an. \u{2028} e\u{301}")).into(),
-        ),
-        (
-            Some("call"),
-            ToolCalled {
-                name: "shell".into(),
-                input: Payload::inline(input),
-            }
-            .into(),
-        ),
+        (None, said(format!("Ich sehe mir Teil {turn} an. \u{2028} e\u{301}")).into()),
+        (Some("call"), ToolCalled { name: "shell".into(), input: Payload::inline(input) }.into()),
         (None, replied.into()),
         (Some("call"), ToolStarted {}.into()),
         (Some("call"), returned.into()),
@@ -145,38 +93,14 @@ fn closing(turn: u32) -> Vec<Step> {
         output: Payload::inline("FAILED tests::zähler\n".repeat(3)),
     };
     let mut steps: Vec<Step> = vec![
-        (
-            None,
-            TurnEnded {
-                outcome: Outcome::Finished,
-            }
-            .into(),
-        ),
-        (
-            None,
-            ProofStarted {
-                command: "cargo test".into(),
-            }
-            .into(),
-        ),
+        (None, TurnEnded { outcome: Outcome::Finished }.into()),
+        (None, ProofStarted { command: "cargo test".into() }.into()),
         (None, passed.into()),
     ];
     if turn.is_multiple_of(5) {
         let data = serde_json::value::to_raw_value(&serde_json::json!({"on": "füße"})).unwrap();
-        steps.push((
-            None,
-            Body::Unknown {
-                kind: "moon.landed".into(),
-                data,
-            },
-        ));
-        steps.push((
-            None,
-            WarningRaised {
-                message: "knapp".into(),
-            }
-            .into(),
-        ));
+        steps.push((None, Body::Unknown { kind: "moon.landed".into(), data }));
+        steps.push((None, WarningRaised { message: "knapp".into() }.into()));
     }
     steps
 }
@@ -200,17 +124,9 @@ fn interruption(by: &Process, caps: Caps) -> Vec<Draft> {
         leftovers_ended: vec![],
     };
     vec![
-        LimitHit {
-            message: "weekly limit".into(),
-            resets_at: Some(time(60_000)),
-        }
-        .into(),
+        LimitHit { message: "weekly limit".into(), resets_at: Some(time(60_000)) }.into(),
         stopped.into(),
         resumed.into(),
-        JournalRepaired {
-            bytes: 17,
-            kept_in: "journal.torn-9".into(),
-        }
-        .into(),
+        JournalRepaired { bytes: 17, kept_in: "journal.torn-9".into() }.into(),
     ]
 }

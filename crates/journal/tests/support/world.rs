@@ -102,11 +102,7 @@ fn home(disk: &SimDisk) -> Home {
 
 /// An event without its time, which tells it apart from every other.
 fn key(seq: u64, draft: &Draft) -> String {
-    let data = draft
-        .body
-        .data()
-        .map(|data| data.get().to_owned())
-        .unwrap_or_default();
+    let data = draft.body.data().map(|data| data.get().to_owned()).unwrap_or_default();
     format!("{seq} {} {data}", draft.body.kind())
 }
 
@@ -162,16 +158,8 @@ impl World {
                 self.open = None;
                 Ok(())
             }
-            Op::Append {
-                events,
-                synced,
-                long,
-            } => {
-                let durability = if synced {
-                    Durability::Synced
-                } else {
-                    Durability::Soon
-                };
+            Op::Append { events, synced, long } => {
+                let durability = if synced { Durability::Synced } else { Durability::Soon };
                 self.append(events, durability, long)
             }
             Op::Snapshot => match &mut self.open {
@@ -198,9 +186,7 @@ impl World {
         match done {
             Ok(value) => Ok(Some(value)),
             Err(error) => {
-                ensure(self.disk.failed() > 0, || {
-                    format!("failed on a good disk: {error}")
-                })?;
+                ensure(self.disk.failed() > 0, || format!("failed on a good disk: {error}"))?;
                 self.disk.mend();
                 self.open = None;
                 self.look(After::Kill)?;
@@ -213,34 +199,19 @@ impl World {
         self.open = None;
         let prompt = self.text(long);
         let name = named.then(|| "Prüfstand".to_owned());
-        let session = segue_journal::home::NewSession {
-            name,
-            ..new(&prompt)
-        };
+        let session = segue_journal::home::NewSession { name, ..new(&prompt) };
         let created = self.home.create(session, &me(), &clock());
         let Some((session, number)) = self.settle(created)? else {
             return Ok(());
         };
         let id = session.session().id();
-        let at = Located {
-            repo: "repo".to_owned(),
-            id,
-        };
+        let at = Located { repo: "repo".to_owned(), id };
         let (submitted, _) = events(session.session())?;
         let soon = submitted.len();
-        ensure(soon == 1 + usize::from(named), || {
-            format!("{soon} events at the start")
-        })?;
+        ensure(soon == 1 + usize::from(named), || format!("{soon} events at the start"))?;
         self.number(number, at.clone())?;
         let (removed, kept) = (Removed::No, BTreeMap::new());
-        let known = Known {
-            at,
-            submitted,
-            synced: 1,
-            soon,
-            removed,
-            kept,
-        };
+        let known = Known { at, submitted, synced: 1, soon, removed, kept };
         self.sessions.push(known);
         self.open = Some((self.sessions.len() - 1, session));
         Ok(())
@@ -263,10 +234,7 @@ impl World {
         self.open = None;
         let Some(n) = self.pick(n) else { return Ok(()) };
         let at = self.sessions[n].at.clone();
-        let opened = self
-            .home
-            .open(&at)
-            .and_then(|session| session.lock(&me(), clock()));
+        let opened = self.home.open(&at).and_then(|session| session.lock(&me(), clock()));
         let Some((session, mended)) = self.settle(opened)? else {
             return Ok(());
         };
@@ -280,9 +248,7 @@ impl World {
         let (found, state) = events(session.session())?;
         let known = &mut self.sessions[n];
         check_prefix(known, &found, After::Kill)?;
-        ensure(state == *session.state(), || {
-            "the state is not what the events say".to_owned()
-        })?;
+        ensure(state == *session.state(), || "the state is not what the events say".to_owned())?;
         // Whoever can write builds upon what is there: it is promised from now on.
         (known.synced, known.soon) = (found.len(), found.len());
         known.submitted = found;
@@ -298,17 +264,12 @@ impl World {
         let payloads: Result<Vec<Payload>, Error> =
             texts.iter().map(|text| session.payload(text)).collect();
         let drafts: Vec<Draft> = match payloads {
-            Ok(payloads) => payloads
-                .into_iter()
-                .map(|text| Draft::from(said_in(text)))
-                .collect(),
+            Ok(payloads) => payloads.into_iter().map(|text| Draft::from(said_in(text))).collect(),
             Err(error) => return self.settle(Err::<(), _>(error)).map(drop),
         };
         let known = &mut self.sessions[*n];
         let first = known.submitted.len() as u64 + 1;
-        known
-            .submitted
-            .extend((first..).zip(&drafts).map(|(seq, draft)| key(seq, draft)));
+        known.submitted.extend((first..).zip(&drafts).map(|(seq, draft)| key(seq, draft)));
         let done = session.append_all(drafts, durability);
         match &done {
             Ok(events) => {
@@ -332,11 +293,7 @@ impl World {
     /// A short text that no other event has, or the long one that others have too.
     fn text(&mut self, long: bool) -> String {
         self.texts += 1;
-        if long {
-            "Lang, und nicht nur einmal. ".repeat(300)
-        } else {
-            format!("№{}", self.texts)
-        }
+        if long { "Lang, und nicht nur einmal. ".repeat(300) } else { format!("№{}", self.texts) }
     }
 
     fn give_number(&mut self, n: usize) -> Checked {
@@ -353,11 +310,7 @@ impl World {
         let Some(n) = self.pick(n) else { return Ok(()) };
         self.open = None;
         let removed = self.home.remove(&self.sessions[n].at, &me());
-        self.sessions[n].removed = if removed.is_ok() {
-            Removed::Yes
-        } else {
-            Removed::Perhaps
-        };
+        self.sessions[n].removed = if removed.is_ok() { Removed::Yes } else { Removed::Perhaps };
         self.settle(removed).map(drop)
     }
 
@@ -389,14 +342,9 @@ impl World {
             if found {
                 for (path, bytes) in &known.kept {
                     let there = read(&self.disk, path);
-                    ensure(there.as_ref() == Some(bytes), || {
-                        format!("{}", path.display())
-                    })?;
+                    ensure(there.as_ref() == Some(bytes), || format!("{}", path.display()))?;
                 }
-                let session = self
-                    .home
-                    .open(&known.at)
-                    .map_err(|error| error.to_string())?;
+                let session = self.home.open(&known.at).map_err(|error| error.to_string())?;
                 let (found, _) = events(&session)?;
                 check_prefix(known, &found, after)?;
                 known.soon = found.len();
@@ -407,13 +355,8 @@ impl World {
             }
         }
         for (number, at) in &self.numbers {
-            let found = self
-                .home
-                .numbered(*number)
-                .map_err(|error| error.to_string())?;
-            ensure(found.as_ref() == Some(at), || {
-                format!("number {number} is {found:?}")
-            })?;
+            let found = self.home.numbered(*number).map_err(|error| error.to_string())?;
+            ensure(found.as_ref() == Some(at), || format!("number {number} is {found:?}"))?;
         }
         Ok(())
     }
@@ -425,26 +368,14 @@ fn said_in(text: Payload) -> segue_core::event::TextWritten {
 
 /// Nothing that was promised is missing, and nothing is there that was never handed over.
 fn check_prefix(known: &Known, found: &[String], after: After) -> Checked {
-    let promised = if after == After::Kill {
-        known.soon
-    } else {
-        known.synced
-    };
+    let promised = if after == After::Kill { known.soon } else { known.synced };
     ensure(found.len() >= promised, || {
-        format!(
-            "{} events were promised, {} are there",
-            promised,
-            found.len()
-        )
+        format!("{} events were promised, {} are there", promised, found.len())
     })?;
     // A torn tail is cut off by the next writer, who says so in an event of its own.
-    let repaired = found
-        .last()
-        .is_some_and(|last| last.contains(" journal.repaired "));
+    let repaired = found.last().is_some_and(|last| last.contains(" journal.repaired "));
     let own = &found[..found.len() - usize::from(repaired)];
-    ensure(known.submitted.starts_with(own), || {
-        format!("{own:?} of {:?}", known.submitted)
-    })
+    ensure(known.submitted.starts_with(own), || format!("{own:?} of {:?}", known.submitted))
 }
 
 /// A session that is there is whole: it ends clean or torn, its blobs can be read, and its state is
@@ -452,20 +383,13 @@ fn check_prefix(known: &Known, found: &[String], after: After) -> Checked {
 fn check_opens(home: &Home, at: &Located) -> Checked {
     let session = home.open(at).map_err(|error| error.to_string())?;
     let ending = session.ending();
-    ensure(!matches!(ending, Ending::Damaged(_)), || {
-        format!("{ending:?}")
-    })?;
+    ensure(!matches!(ending, Ending::Damaged(_)), || format!("{ending:?}"))?;
     let report = repair::verify(&session).map_err(|error| error.to_string())?;
     let torn = |problem: &Problem| matches!(problem, Problem::TornTail { .. });
-    ensure(report.problems.iter().all(torn), || {
-        format!("{:?}", report.problems)
-    })?;
+    ensure(report.problems.iter().all(torn), || format!("{:?}", report.problems))?;
     let (_, folded) = events(&session)?;
     ensure(folded == *session.state(), || {
-        format!(
-            "from the snapshot {:?}, from the events {folded:?}",
-            session.state()
-        )
+        format!("from the snapshot {:?}, from the events {folded:?}", session.state())
     })
 }
 

@@ -19,13 +19,8 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Self; 5] = [
-        Self::Eio,
-        Self::Enospc,
-        Self::ShortWrite,
-        Self::Eintr,
-        Self::FailedSync,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Eio, Self::Enospc, Self::ShortWrite, Self::Eintr, Self::FailedSync];
 
     pub(super) fn error(self) -> io::Error {
         match self {
@@ -107,16 +102,9 @@ impl Faults {
     pub(super) fn next(&mut self) -> Option<Fault> {
         self.calls += 1;
         let calls = self.calls;
-        let once = self
-            .once
-            .iter()
-            .find(|(at, _)| *at == calls)
-            .map(|(_, fault)| *fault);
-        let fault = once.or_else(|| {
-            self.from
-                .filter(|(at, _)| *at <= calls)
-                .map(|(_, fault)| fault)
-        });
+        let once = self.once.iter().find(|(at, _)| *at == calls).map(|(_, fault)| *fault);
+        let fault =
+            once.or_else(|| self.from.filter(|(at, _)| *at <= calls).map(|(_, fault)| fault));
         self.failed += u64::from(fault.is_some());
         fault
     }

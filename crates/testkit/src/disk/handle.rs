@@ -61,10 +61,7 @@ impl DiskFile for SimFile {
     fn sync(&mut self) -> io::Result<()> {
         let mut inner = self.disk.inner();
         let fault = inner.change()?;
-        let ignored = inner
-            .mutant
-            .as_ref()
-            .is_some_and(|mutant| mutant.ignores_file(&self.path));
+        let ignored = inner.mutant.as_ref().is_some_and(|mutant| mutant.ignores_file(&self.path));
         let file = inner.file(self.ino)?;
         match fault {
             Some(fault @ Fault::FailedSync) => {

@@ -79,11 +79,7 @@ impl Piece {
 
 impl File {
     pub(super) fn durable(bytes: &[u8]) -> Self {
-        Self {
-            seen: bytes.to_vec(),
-            durable: bytes.to_vec(),
-            ..Self::default()
-        }
+        Self { seen: bytes.to_vec(), durable: bytes.to_vec(), ..Self::default() }
     }
 
     pub(super) fn bytes(&self) -> &[u8] {
@@ -103,12 +99,7 @@ impl File {
             let end = ((offset / SECTOR + 1) * SECTOR).min(self.seen.len());
             let bytes = self.seen[offset..end].to_vec();
             let after_cuts = self.cuts.len();
-            self.pieces.push(Piece {
-                after_cuts,
-                offset,
-                bytes,
-                clean: false,
-            });
+            self.pieces.push(Piece { after_cuts, offset, bytes, clean: false });
             offset = end;
         }
     }
@@ -124,12 +115,8 @@ impl File {
 
     /// Writes every dirty sector out as it is seen now, and the length.
     pub(super) fn sync(&mut self) {
-        let dirty: BTreeSet<usize> = self
-            .pieces
-            .iter()
-            .filter(|piece| !piece.clean)
-            .map(Piece::sector)
-            .collect();
+        let dirty: BTreeSet<usize> =
+            self.pieces.iter().filter(|piece| !piece.clean).map(Piece::sector).collect();
         if let Some(&shortest) = self.cuts.iter().min() {
             self.durable.truncate(shortest);
         }
@@ -140,8 +127,7 @@ impl File {
             let range = (sector * SECTOR).min(len)..((sector + 1) * SECTOR).min(len);
             self.durable[range.clone()].copy_from_slice(&self.seen[range]);
         }
-        self.pieces
-            .retain(|piece| piece.clean && !dirty.contains(&piece.sector()));
+        self.pieces.retain(|piece| piece.clean && !dirty.contains(&piece.sector()));
         for piece in &mut self.pieces {
             piece.after_cuts = 0;
             piece.bytes.truncate(len.saturating_sub(piece.offset));
@@ -225,11 +211,7 @@ impl Directory {
     }
 
     pub(super) fn entries(&self) -> std::vec::IntoIter<(String, Ino)> {
-        let entries: Vec<_> = self
-            .seen
-            .iter()
-            .map(|(name, ino)| (name.clone(), *ino))
-            .collect();
+        let entries: Vec<_> = self.seen.iter().map(|(name, ino)| (name.clone(), *ino)).collect();
         entries.into_iter()
     }
 

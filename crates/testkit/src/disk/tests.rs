@@ -24,9 +24,7 @@ fn half_synced() -> (SimDisk, Box<dyn DiskFile>) {
 
 /// All different contents of `/f` over many power cuts.
 fn outcomes(disk: &SimDisk) -> BTreeSet<Option<Vec<u8>>> {
-    (0..SEEDS)
-        .map(|seed| read(&disk.crash(seed), "/f"))
-        .collect()
+    (0..SEEDS).map(|seed| read(&disk.crash(seed), "/f")).collect()
 }
 
 #[test]
@@ -49,36 +47,21 @@ fn unsynced_bytes_are_lost_torn_zeroed_and_kept_by_sector() {
     let (disk, mut file) = half_synced();
     file.write_all(&[b'b'; 3000]).unwrap();
     let outcomes: Vec<Vec<u8>> = outcomes(&disk).into_iter().flatten().collect();
-    assert!(
-        outcomes.iter().all(|bytes| bytes[..1000] == [b'a'; 1000]),
-        "the synced part is there"
-    );
+    assert!(outcomes.iter().all(|bytes| bytes[..1000] == [b'a'; 1000]), "the synced part is there");
     assert!(outcomes.iter().any(|bytes| bytes.len() == 1000), "all lost");
-    assert!(
-        outcomes.iter().any(|bytes| bytes[1000..] == [b'b'; 3000]),
-        "all kept"
-    );
+    assert!(outcomes.iter().any(|bytes| bytes[1000..] == [b'b'; 3000]), "all kept");
     let hole =
         |bytes: &&Vec<u8>| bytes.len() == 4000 && bytes.contains(&0) && bytes.ends_with(b"b");
     let holed: Vec<_> = outcomes.iter().filter(hole).collect();
-    assert!(
-        !holed.is_empty(),
-        "an earlier sector lost, a later one kept"
-    );
+    assert!(!holed.is_empty(), "an earlier sector lost, a later one kept");
     for bytes in holed {
         for (n, &byte) in bytes.iter().enumerate().skip(1024) {
             let sector = n / 512 * 512;
-            assert_eq!(
-                byte,
-                bytes[sector.max(1024)],
-                "a sector is whole or not at all"
-            );
+            assert_eq!(byte, bytes[sector.max(1024)], "a sector is whole or not at all");
         }
     }
     assert!(
-        outcomes
-            .iter()
-            .any(|bytes| bytes.len() == 4000 && bytes[1024..].iter().all(|b| *b == 0))
+        outcomes.iter().any(|bytes| bytes.len() == 4000 && bytes[1024..].iter().all(|b| *b == 0))
     );
 }
 
@@ -92,10 +75,7 @@ fn a_cut_that_was_not_synced_may_be_undone() {
     assert!(outcomes.contains(&Some(vec![b'a'; 10])));
     assert!(outcomes.contains(&Some(b"aaaaaaaaaanew".to_vec())));
     file.sync().unwrap();
-    assert_eq!(
-        self::outcomes(&disk),
-        BTreeSet::from([Some(b"aaaaaaaaaanew".to_vec())])
-    );
+    assert_eq!(self::outcomes(&disk), BTreeSet::from([Some(b"aaaaaaaaaanew".to_vec())]));
 }
 
 #[test]
@@ -122,17 +102,9 @@ fn a_name_that_was_not_synced_may_be_gone_and_a_rename_undone() {
     new.sync().unwrap();
     disk.rename(path("/new"), path("/f")).unwrap();
     let old = Some(vec![b'a'; 1000]);
-    assert_eq!(
-        outcomes(&disk),
-        BTreeSet::from([old.clone(), Some(b"new".to_vec())])
-    );
-    let left: BTreeSet<_> = (0..SEEDS)
-        .map(|seed| read(&disk.crash(seed), "/new"))
-        .collect();
-    assert!(
-        left.contains(&None) && left.contains(&Some(b"new".to_vec())),
-        "{left:?}"
-    );
+    assert_eq!(outcomes(&disk), BTreeSet::from([old.clone(), Some(b"new".to_vec())]));
+    let left: BTreeSet<_> = (0..SEEDS).map(|seed| read(&disk.crash(seed), "/new")).collect();
+    assert!(left.contains(&None) && left.contains(&Some(b"new".to_vec())), "{left:?}");
     disk.sync_dir(path("/")).unwrap();
     assert_eq!(outcomes(&disk), BTreeSet::from([Some(b"new".to_vec())]));
 }
@@ -143,9 +115,8 @@ fn names_survive_in_their_order() {
     for name in ["/1", "/2", "/3"] {
         disk.create_new(path(name)).unwrap();
     }
-    let lists: BTreeSet<Vec<String>> = (0..SEEDS)
-        .map(|seed| disk.crash(seed).list(path("/")).unwrap())
-        .collect();
+    let lists: BTreeSet<Vec<String>> =
+        (0..SEEDS).map(|seed| disk.crash(seed).list(path("/")).unwrap()).collect();
     let expected: [&[&str]; 4] = [&[], &["1"], &["1", "2"], &["1", "2", "3"]];
     let expected = expected.map(|names| names.iter().map(|&name| name.to_owned()).collect());
     assert_eq!(lists, BTreeSet::from(expected));
@@ -169,26 +140,16 @@ fn each_fault_happens_once_and_at_its_call() {
     let (disk, mut file) = half_synced();
     disk.fail(2, Fault::Enospc);
     file.write(b"1").unwrap();
-    assert_eq!(
-        file.write(b"2").unwrap_err().kind(),
-        io::ErrorKind::StorageFull
-    );
+    assert_eq!(file.write(b"2").unwrap_err().kind(), io::ErrorKind::StorageFull);
     file.write(b"3").unwrap();
     assert_eq!(&read(&disk, "/f").unwrap()[1000..], b"13");
     disk.fail(1, Fault::ShortWrite);
     assert_eq!(file.write(b"4567").unwrap(), 2);
     disk.fail(1, Fault::Eintr);
-    assert_eq!(
-        disk.sync_dir(path("/")).unwrap_err().kind(),
-        io::ErrorKind::Interrupted
-    );
+    assert_eq!(disk.sync_dir(path("/")).unwrap_err().kind(), io::ErrorKind::Interrupted);
     disk.fail(1, Fault::Eio);
     assert!(file.write(b"89").is_err());
-    assert_eq!(
-        &read(&disk, "/f").unwrap()[1000..],
-        b"13458",
-        "half of it happened"
-    );
+    assert_eq!(&read(&disk, "/f").unwrap()[1000..], b"13458", "half of it happened");
     disk.fail_from(2, Fault::Eio);
     file.sync().unwrap();
     assert!(file.sync().is_err());
@@ -209,23 +170,11 @@ fn after_a_failed_sync_the_next_one_succeeds_and_saves_nothing() {
     let lost = |bytes: &Option<Vec<u8>>| bytes.as_ref().is_some_and(|b| b[1024..2048].contains(&0));
     let after = outcomes(&disk);
     assert!(after.iter().any(lost));
-    assert!(
-        after
-            .iter()
-            .flatten()
-            .all(|bytes| bytes[3072..] == [b'c'; 928])
-    );
-    assert_eq!(
-        &read(&disk, "/f").unwrap()[1000..3000],
-        [b'b'; 2000],
-        "readers see it still"
-    );
+    assert!(after.iter().flatten().all(|bytes| bytes[3072..] == [b'c'; 928]));
+    assert_eq!(&read(&disk, "/f").unwrap()[1000..3000], [b'b'; 2000], "readers see it still");
     disk.write_again(path("/f"), 1000).unwrap();
     file.sync().unwrap();
-    assert!(
-        !outcomes(&disk).iter().any(lost),
-        "written again, it is safe"
-    );
+    assert!(!outcomes(&disk).iter().any(lost), "written again, it is safe");
 }
 
 #[test]
@@ -255,8 +204,6 @@ fn a_removed_directory_may_come_back_half_empty() {
     }
     disk.remove_dir_all(path("/d")).unwrap();
     assert_eq!(disk.files().len(), 0);
-    let counts: BTreeSet<usize> = (0..SEEDS)
-        .map(|seed| disk.crash(seed).files().len())
-        .collect();
+    let counts: BTreeSet<usize> = (0..SEEDS).map(|seed| disk.crash(seed).files().len()).collect();
     assert_eq!(counts, BTreeSet::from([0, 1, 2]));
 }

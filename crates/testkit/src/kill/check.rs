@@ -8,11 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use segue_core::{
-    Event, State,
-    event::Reason,
-    state::Phase,
-};
+use segue_core::{Event, State, event::Reason, state::Phase};
 use segue_journal::{
     Home, RealDisk, Session, lock,
     repair::{self, Problem},
@@ -108,7 +104,9 @@ pub fn after(env: &TestEnv, reported: &[Reported]) -> Result<Option<Checked>, Br
     let Some(dir) = only_session(env)? else {
         return match reported {
             [] => Ok(None),
-            [first, ..] => Err(Broken::new(format!("{first:?} was reported, and there is no session"))),
+            [first, ..] => {
+                Err(Broken::new(format!("{first:?} was reported, and there is no session")))
+            }
         };
     };
     let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -121,7 +121,9 @@ impl Work {
         let replies = events.iter().filter(|e| matches!(e.body, Body::ModelReplied(_))).count();
         let turns = self.turns_started(events);
         if turns > self.turns.len() || replies > self.replies() {
-            return Err(Broken::new(format!("{turns} turns, {replies} replies: more than asked for")));
+            return Err(Broken::new(format!(
+                "{turns} turns, {replies} replies: more than asked for"
+            )));
         }
         if complete && replies != self.replies() {
             return Err(Broken::new(format!("done with {replies} replies of {}", self.replies())));
@@ -134,7 +136,8 @@ impl Work {
                 Call::File => usize::from(workspace.join(format!("{id}.txt")).exists()),
                 _ => effects.lines().filter(|line| *line == id).count(),
             };
-            fate.check(call, complete).map_err(|what| Broken::new(format!("{id}: {what}: {fate:?}")))?;
+            fate.check(call, complete)
+                .map_err(|what| Broken::new(format!("{id}: {what}: {fate:?}")))?;
         }
         Ok(())
     }

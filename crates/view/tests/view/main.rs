@@ -9,4 +9,3 @@ mod index;
 mod look;
 #[cfg(test)]
 mod select;
-#[cfg(test)]

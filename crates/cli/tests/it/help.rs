@@ -1,0 +1,436 @@
+//! Every command's help.
+
+use insta::assert_snapshot;
+use segue_testkit::env::{Output, TestEnv};
+
+use crate::support::{at_width, env};
+
+#[test]
+fn the_help_of_segue() {
+    let env = env();
+    assert_snapshot!(at_width(&env, 100, &["--help"]), @"
+    status 0
+    ── stdout
+    Run coding agents so that no run is ever lost
+
+    Every turn is on disk while it happens. Kill it, lose the connection, close the lid: `segue resume`
+    goes on at exactly that point.
+
+    Usage: segue [OPTIONS] <COMMAND>
+
+    Commands:
+      run          Start an agent on a prompt
+      resume       Go on where a session stopped
+      list         List sessions, the latest first [alias: ls]
+      show         Show all that is known of a session
+      log          Show what happened, event by event
+      watch        Follow a session live, from another terminal
+      verify       Check a session from its first byte to its last
+      rm           Remove sessions for good
+      config       Show or change settings
+      agents       List the agents and the models that they can use
+      doctor       Check that all is in place that the promises rest on
+      demo         See it happen: a run is killed, resumed and finished
+      completions  Print completions for a shell
+      man          Write man pages into a directory
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Everywhere:
+          --home <DIR>
+              Where Segue keeps its sessions [default: the nearest .segue above, else ~/.segue]
+
+              [env: SEGUE_HOME]
+
+          --json
+              Print the result as JSON
+
+          --color <WHEN>
+              When to use colour
+
+              [possible values: auto, always, never]
+
+    Try it: segue demo   (under a minute, no account, no network)
+    ── stderr
+    ");
+}
+
+/// A command's help, without the part that all of them share.
+fn help(env: &TestEnv, command: &str) -> String {
+    let output = Output::of(&mut env.command([command, "--help"])).unwrap();
+    assert_eq!((output.status, output.stderr.as_str()), (0, ""));
+    let text: Vec<&str> = output.stdout.lines().map(str::trim_end).collect();
+    let text = text.join("\n");
+    let (own, rest) = text.split_once("\nEverywhere:\n").unwrap();
+    let shared = |line: &&str| line.is_empty() || line.starts_with(' ');
+    let everywhere: Vec<&str> = rest.lines().take_while(shared).collect();
+    for option in ["--home <DIR>", "--json", "--color <WHEN>"] {
+        assert!(everywhere.join("\n").contains(option), "{option} in {text}");
+    }
+    let after: Vec<&str> = rest.lines().skip_while(shared).collect();
+    format!("{own}\n{}", after.join("\n"))
+}
+
+#[test]
+fn the_help_of_run_and_resume() {
+    let env = env();
+    assert_snapshot!(help(&env, "run"), @r#"
+    Start an agent on a prompt
+
+    The prompt is an argument, or comes from --prompt-file, or from standard input. What the agent says
+    goes to standard output, all else to standard error.
+
+    Usage: segue run [OPTIONS] [AGENT] PROMPT
+
+    Arguments:
+      [AGENT]
+              Who works: native, or n; the configured one where only a prompt is given
+
+      [PROMPT]
+              What on; `-` reads it from standard input
+
+    Options:
+          --prompt-file <FILE>
+              Read the prompt from this file
+
+      -m, --model <MODEL>
+              The native agent's model: anthropic/…, openai/…, chat/…, script:FILE
+
+          --name <NAME>
+              A name for the session
+
+          --dir <DIR>
+              Where the agent works [default: the working directory]
+
+          --proof <COMMAND>
+              The work is done when this command succeeds; its output is the next prompt until then
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Caps:
+          --max-turns <N>
+              Stop after so many turns
+
+          --max-steps <N>
+              Stop after so many model calls in one turn
+
+          --max-time <TIME>
+              Stop after this time: 90s, 15m, 2h
+
+          --max-tokens <N>
+              Stop after so many tokens: 400k, 2M
+
+          --max-cost <DOLLARS>
+              Stop after so many dollars
+
+    Examples:
+      segue run "Fix the failing test"
+      segue run native "Fix the failing test" --model anthropic/claude-sonnet-4-5
+      segue run "Make it pass" --proof "cargo test" --max-turns 10 --max-time 2h
+      git diff | segue run --model script:review.toml -
+    "#);
+    assert_snapshot!(help(&env, "resume"), @r#"
+    Go on where a session stopped
+
+    Prints its plan first. Without a SESSION, the latest of this repository that has something left to
+    do.
+
+    Usage: segue resume [OPTIONS] [SESSION] [PROMPT]
+
+    Arguments:
+      [SESSION]
+              A number, a name, an id or the start of one, a path, or @latest
+
+      [PROMPT]
+              What to do next; without it, the session goes on where it was
+
+    Options:
+          --prompt <PROMPT>
+              The same, where no SESSION is named
+
+          --dry-run
+              Print the plan and stop
+
+          --wait
+              Where a limit has not reset yet, wait until it has
+
+      -m, --model <MODEL>
+              Another model for the native agent
+
+          --dir <DIR>
+              The workspace's new place, if it has moved
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Caps:
+          --max-turns <N>
+              Stop after so many turns
+
+          --max-steps <N>
+              Stop after so many model calls in one turn
+
+          --max-time <TIME>
+              Stop after this time: 90s, 15m, 2h
+
+          --max-tokens <N>
+              Stop after so many tokens: 400k, 2M
+
+          --max-cost <DOLLARS>
+              Stop after so many dollars
+
+    Examples:
+      segue resume                      the latest one of this repository
+      segue resume 7                    by its number, from any directory
+      segue resume refactor "Now the tests"
+      segue resume 7 --dry-run          only the plan
+      segue resume 7 --wait             after a limit, as soon as it has reset
+    "#);
+}
+
+#[test]
+fn the_help_of_what_looks() {
+    let env = env();
+    assert_snapshot!(help(&env, "list"), @"
+    List sessions, the latest first
+
+    Usage: segue list [OPTIONS]
+
+    Options:
+      -a, --all              Of every repository, not only this one
+          --status <STATUS>  Only these: running, crashed, completed, resumable, …
+      -n, --limit <N>        At most so many; 0 for all [default: 20]
+      -h, --help             Print help
+
+    Examples:
+      segue list                        of this repository
+      segue list --all --status crashed
+      segue list --all --limit 0 --json | jq '.[].id'
+    ");
+    assert_snapshot!(help(&env, "show"), @"
+    Show all that is known of a session
+
+    Usage: segue show [OPTIONS] [SESSION]
+
+    Arguments:
+      [SESSION]  A number, a name, an id or the start of one, a path, or @latest
+
+    Options:
+      -h, --help  Print help
+
+    Examples:
+      segue show                        the latest one of this repository
+      segue show 7 --json | jq .usage
+    ");
+    assert_snapshot!(help(&env, "log"), @r#"
+    Show what happened, event by event
+
+    Usage: segue log [OPTIONS] [SESSION]
+
+    Arguments:
+      [SESSION]  A number, a name, an id or the start of one, a path, or @latest
+
+    Options:
+      -n, --last <N>  Only the last so many events
+      -v, --verbose   With times, and with the events that only matter to Segue
+      -h, --help      Print help
+
+    Examples:
+      segue log                         the latest session of this repository
+      segue log 7 -n 20                 its last 20 events
+      segue log 7 --json | jq -c 'select(.kind == "tool.called")'
+    "#);
+    assert_snapshot!(help(&env, "watch"), @"
+    Follow a session live, from another terminal
+
+    Ends when the session stops. Ctrl-C ends the watching, not the session.
+
+    Usage: segue watch [OPTIONS] [SESSION]
+
+    Arguments:
+      [SESSION]
+              A number, a name, an id or the start of one, a path, or @latest
+
+    Options:
+      -n, --last <N>
+              How many events from before are shown first
+
+              [default: 10]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      segue watch                       the latest session of this repository
+      segue watch 7 --json
+    ");
+}
+
+#[test]
+fn the_help_of_what_keeps_house() {
+    let env = env();
+    assert_snapshot!(help(&env, "verify"), @"
+    Check a session from its first byte to its last
+
+    Every line, every link between lines, every blob. Changes nothing, unless --repair is given.
+
+    Usage: segue verify [OPTIONS] [SESSION]
+
+    Arguments:
+      [SESSION]
+              A number, a name, an id or the start of one, a path, or @latest
+
+    Options:
+          --all
+              Every session of this home
+
+          --repair
+              Cut a damaged journal back to what is certain, keeping the whole of it beside
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      segue verify                      the latest session of this repository
+      segue verify --all                every session of this home
+      segue verify 7 --repair           go on with what is certain; the rest is kept aside
+    ");
+    assert_snapshot!(help(&env, "rm"), @"
+    Remove sessions for good
+
+    Their numbers are not given again. Files in the workspace are not touched.
+
+    Usage: segue rm [OPTIONS] <SESSION>...
+
+    Arguments:
+      <SESSION>...
+              Numbers, names, ids or starts of ids
+
+    Options:
+      -f, --force
+              Do not ask
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      segue rm 7
+      segue rm 7 8 refactor --force
+    ");
+    assert_snapshot!(help(&env, "config"), @"
+    Show or change settings
+
+    A setting comes from a flag, else from its environment variable, else from config.toml in the home,
+    else from its default.
+
+    Usage: segue config [OPTIONS] [COMMAND]
+
+    Commands:
+      get    Print one value
+      set    Change one value; `-` reads it from standard input
+      unset  Go back to the default
+      path   Print where config.toml is
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      segue config
+      segue config set model anthropic/claude-sonnet-4-5
+      segue config set caps.time 2h
+      segue config set anthropic.key -  < key.txt
+      segue config set 'prices.chat/llama3.input' 0.2
+    ");
+    assert_snapshot!(help(&env, "agents"), @"
+    List the agents and the models that they can use
+
+    Usage: segue agents [OPTIONS]
+
+    Options:
+      -h, --help  Print help
+
+    Examples:
+      segue agents
+      segue agents --json | jq '.[].providers[] | select(.ready)'
+    ");
+    assert_snapshot!(help(&env, "doctor"), @"
+    Check that all is in place that the promises rest on
+
+    Usage: segue doctor [OPTIONS]
+
+    Options:
+      -h, --help  Print help
+
+    Examples:
+      segue doctor
+      segue doctor --home /mnt/other    would this place do?
+    ");
+}
+
+#[test]
+fn the_help_of_the_rest() {
+    let env = env();
+    assert_snapshot!(help(&env, "demo"), @"
+    See it happen: a run is killed, resumed and finished
+
+    In a scratch repository, on the embedded model: no account, no network, under a minute.
+
+    Usage: segue demo [OPTIONS]
+
+    Options:
+          --dir <DIR>
+              Where to play it [default: a new directory for temporary files]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      segue demo
+      segue demo --dir /tmp/see-it      keep it where it is easy to find
+    ");
+    assert_snapshot!(help(&env, "completions"), @"
+    Print completions for a shell
+
+    Usage: segue completions [OPTIONS] <SHELL>
+
+    Arguments:
+      <SHELL>  Which shell [possible values: bash, elvish, fish, powershell, zsh]
+
+    Options:
+      -h, --help  Print help
+
+    Example:
+      segue completions bash > ~/.local/share/bash-completion/completions/segue
+    ");
+    assert_snapshot!(help(&env, "man"), @"
+    Write man pages into a directory
+
+    Usage: segue man [OPTIONS] <DIR>
+
+    Arguments:
+      <DIR>  Where to; made if it is not there
+
+    Options:
+      -h, --help  Print help
+
+    Example:
+      segue man ~/.local/share/man/man1
+    ");
+}
+
+#[test]
+fn help_needs_no_home() {
+    let env = env();
+    for args in [["run", "--help"], ["config", "-h"]] {
+        let output = Output::of(env.command(args).env_remove("SEGUE_HOME").env_remove("HOME"));
+        assert_eq!(output.unwrap().status, 0);
+    }
+    assert!(!env.home().exists());
+}
