@@ -164,10 +164,10 @@ fn long_session(home: &Home, events: usize) -> Done<u64> {
     let mut first = Vec::new();
     line::encode(&created.into(), place, Timestamp::now(), &mut first)?;
     fs::write(dir.join("journal.jsonl"), first)?;
-    let (mut session, _) =
-        Session::open(Arc::new(RealDisk), &dir)?.lock(&me, system_clock())?;
+    let (mut session, _) = Session::open(Arc::new(RealDisk), &dir)?.lock(&me, system_clock())?;
     let prompt = Payload::inline("go on");
-    let mut drafts = vec![Draft::from(TurnStarted { prompt, cause: Cause::Person }).in_turn(1, "native")];
+    let mut drafts =
+        vec![Draft::from(TurnStarted { prompt, cause: Cause::Person }).in_turn(1, "native")];
     while drafts.len() < 1000.min(events) {
         drafts.extend(exchange());
     }

@@ -52,23 +52,107 @@ const fn key(
 
 /// Everything that can be set, but for prices (`prices.<model>.input` and so on).
 pub(crate) const KEYS: &[Key] = &[
-    key("agent", Some("SEGUE_AGENT"), Some("native"), Kind::Text, "Who works when no agent is named."),
-    key("model", Some("SEGUE_MODEL"), Some("script"), Kind::Text, "The native agent's model: anthropic/…, openai/…, chat/…, script:FILE, or script."),
-    key("caps.turns", Some("SEGUE_MAX_TURNS"), Some("50"), Kind::Count, "The most turns of a session."),
-    key("caps.steps", Some("SEGUE_MAX_STEPS"), Some("200"), Kind::Count, "The most model calls of a turn."),
-    key("caps.time", Some("SEGUE_MAX_TIME"), None, Kind::Duration, "The longest that a run may take, from its start or resume: 90s, 15m, 2h."),
-    key("caps.tokens", Some("SEGUE_MAX_TOKENS"), None, Kind::Count, "The most tokens of a session: 400k, 2M."),
-    key("caps.cost", Some("SEGUE_MAX_COST"), None, Kind::Money, "The most money of a session, in dollars."),
-    key("anthropic.base_url", Some("ANTHROPIC_BASE_URL"), None, Kind::Url, "Where the Anthropic Messages API is."),
+    key(
+        "agent",
+        Some("SEGUE_AGENT"),
+        Some("native"),
+        Kind::Text,
+        "Who works when no agent is named.",
+    ),
+    key(
+        "model",
+        Some("SEGUE_MODEL"),
+        Some("script"),
+        Kind::Text,
+        "The native agent's model: anthropic/…, openai/…, chat/…, script:FILE, or script.",
+    ),
+    key(
+        "caps.turns",
+        Some("SEGUE_MAX_TURNS"),
+        Some("50"),
+        Kind::Count,
+        "The most turns of a session.",
+    ),
+    key(
+        "caps.steps",
+        Some("SEGUE_MAX_STEPS"),
+        Some("200"),
+        Kind::Count,
+        "The most model calls of a turn.",
+    ),
+    key(
+        "caps.time",
+        Some("SEGUE_MAX_TIME"),
+        None,
+        Kind::Duration,
+        "The longest that a run may take, from its start or resume: 90s, 15m, 2h.",
+    ),
+    key(
+        "caps.tokens",
+        Some("SEGUE_MAX_TOKENS"),
+        None,
+        Kind::Count,
+        "The most tokens of a session: 400k, 2M.",
+    ),
+    key(
+        "caps.cost",
+        Some("SEGUE_MAX_COST"),
+        None,
+        Kind::Money,
+        "The most money of a session, in dollars.",
+    ),
+    key(
+        "anthropic.base_url",
+        Some("ANTHROPIC_BASE_URL"),
+        None,
+        Kind::Url,
+        "Where the Anthropic Messages API is.",
+    ),
     key("anthropic.key", Some("ANTHROPIC_API_KEY"), None, Kind::Secret, "The key for it."),
-    key("openai.base_url", Some("OPENAI_BASE_URL"), None, Kind::Url, "Where the OpenAI Responses API is."),
+    key(
+        "openai.base_url",
+        Some("OPENAI_BASE_URL"),
+        None,
+        Kind::Url,
+        "Where the OpenAI Responses API is.",
+    ),
     key("openai.key", Some("OPENAI_API_KEY"), None, Kind::Secret, "The key for it."),
-    key("chat.base_url", Some("SEGUE_CHAT_BASE_URL"), None, Kind::Url, "Where a Chat Completions API is."),
+    key(
+        "chat.base_url",
+        Some("SEGUE_CHAT_BASE_URL"),
+        None,
+        Kind::Url,
+        "Where a Chat Completions API is.",
+    ),
     key("chat.key", Some("SEGUE_CHAT_KEY"), None, Kind::Secret, "The key for it."),
-    key("native.effort", Some("SEGUE_EFFORT"), None, Kind::Effort, "How hard the model thinks: low, medium or high."),
-    key("native.context_tokens", None, None, Kind::Count, "The model's context, where Segue does not know it."),
-    key("native.idle_timeout", None, Some("120s"), Kind::Duration, "A model that stays silent for so long has cut the stream."),
-    key("native.attempts", None, Some("5"), Kind::Count, "How often a failed model call is made, all in all."),
+    key(
+        "native.effort",
+        Some("SEGUE_EFFORT"),
+        None,
+        Kind::Effort,
+        "How hard the model thinks: low, medium or high.",
+    ),
+    key(
+        "native.context_tokens",
+        None,
+        None,
+        Kind::Count,
+        "The model's context, where Segue does not know it.",
+    ),
+    key(
+        "native.idle_timeout",
+        None,
+        Some("120s"),
+        Kind::Duration,
+        "A model that stays silent for so long has cut the stream.",
+    ),
+    key(
+        "native.attempts",
+        None,
+        Some("5"),
+        Kind::Count,
+        "How often a failed model call is made, all in all.",
+    ),
 ];
 
 /// Where a value comes from.
@@ -231,7 +315,9 @@ fn read_file(path: &Path) -> Result<FileValues, CommandError> {
 }
 
 fn read_prices(prices: toml::Value) -> Result<HashMap<String, Dollars>, String> {
-    let toml::Value::Table(models) = prices else { return Err("`prices` is not a table".to_owned()) };
+    let toml::Value::Table(models) = prices else {
+        return Err("`prices` is not a table".to_owned());
+    };
     let read = |(model, value): (String, toml::Value)| match value.try_into() {
         Ok(dollars) => Ok((model, dollars)),
         Err(error) => {
@@ -313,7 +399,11 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
 pub(crate) fn parse_money(text: &str) -> Result<Micros, String> {
     let bad = || format!("`{text}` is not a sum in dollars such as 2.50");
     let dollars: f64 = text.trim().trim_start_matches('$').parse().map_err(|_| bad())?;
-    if dollars.is_finite() && dollars >= 0.0 { Ok(Micros::from_dollars(dollars)) } else { Err(bad()) }
+    if dollars.is_finite() && dollars >= 0.0 {
+        Ok(Micros::from_dollars(dollars))
+    } else {
+        Err(bad())
+    }
 }
 
 #[cfg(test)]

@@ -188,12 +188,12 @@ fn select_error(error: SelectError) -> CommandError {
     use segue_core::Exit;
     let message = error.to_string();
     match error {
-        SelectError::Ambiguous { candidates, .. } => candidates
-            .iter()
-            .fold(CommandError::usage(message), |error, one| {
+        SelectError::Ambiguous { candidates, .. } => {
+            candidates.iter().fold(CommandError::usage(message), |error, one| {
                 let prompt = style::sanitize(&one.prompt);
                 error.hint(format!("{}: {}", one.selector(), style::shorten(&prompt, 60)))
-            }),
+            })
+        }
         SelectError::View(error) => view_error(error),
         SelectError::Removed { .. } | SelectError::Path { .. } => {
             CommandError::new(Exit::NoSuchSession, message).hint("segue list --all")
@@ -239,8 +239,7 @@ fn is_ours(dir: &Path) -> bool {
 /// The machine's clock, or the one that `SEGUE_CLOCK` fixes: for tests and for pictures.
 fn clock() -> Result<Clock, CommandError> {
     let Ok(fixed) = env::var("SEGUE_CLOCK") else { return Ok(system_clock()) };
-    let at: Timestamp = fixed
-        .parse()
-        .map_err(|error| CommandError::usage(format!("SEGUE_CLOCK: {error}")))?;
+    let at: Timestamp =
+        fixed.parse().map_err(|error| CommandError::usage(format!("SEGUE_CLOCK: {error}")))?;
     Ok(Arc::new(move || at))
 }

@@ -45,7 +45,8 @@ impl CommandError {
     /// As one JSON object on one line.
     pub(crate) fn to_json(&self) -> String {
         let Self { exit, message, hints } = self;
-        json!({ "error": { "status": exit.code(), "message": message, "hints": hints } }).to_string()
+        json!({ "error": { "status": exit.code(), "message": message, "hints": hints } })
+            .to_string()
     }
 }
 
@@ -86,7 +87,9 @@ impl From<segue_journal::Error> for CommandError {
 fn with_io_hint(error: CommandError, kind: Option<io::ErrorKind>, text: &str) -> CommandError {
     let is = |wanted: io::ErrorKind| kind == Some(wanted) || text == wanted.to_string();
     if is(io::ErrorKind::StorageFull) || text.contains("No space left") {
-        error.hint("the disk is full: free some space, then `segue resume`; nothing recorded is lost")
+        error.hint(
+            "the disk is full: free some space, then `segue resume`; nothing recorded is lost",
+        )
     } else if is(io::ErrorKind::ReadOnlyFilesystem) || is(io::ErrorKind::PermissionDenied) {
         error.hint("Segue needs to write to its home: choose another one with --home or SEGUE_HOME")
     } else {
@@ -102,6 +105,11 @@ impl From<LaunchError> for CommandError {
             LaunchError::Workspace { .. } => Self::failed(message)
                 .hint("the workspace has moved or is gone: name its new place with --dir"),
             // The numbers are examples; the words around them are exact.
+            LaunchError::NoRoom { cap } => Self::new(Exit::Stopped, message)
+                .hint(format!("nothing was changed; raise the cap: {} N", cap.flag())),
+            LaunchError::StillRunning { .. } => Self::failed(message).hint(
+                "they may belong to another user, or hang in the kernel: end them, then resume",
+            ),
             LaunchError::NoPrice { model } => Self::usage(message)
                 .hint("say what it costs, in dollars per million tokens:")
                 .hint(format!("segue config set 'prices.{model}.input' 3"))

@@ -63,7 +63,10 @@ impl Watcher {
 
     pub(crate) fn began(&mut self, number: u64, dir: &Path) {
         self.looks_at(dir);
-        if !self.json {
+        if self.json {
+            // First of all: whoever reads this can resume what they have not seen the end of.
+            print(&json!({ "began": { "session": number, "dir": dir } }).to_string());
+        } else {
             let dir = format!(" · {}", style::sanitize(&dir.display().to_string()));
             let (sign, dir) = (self.err.paint(Paint::Cyan, "●"), self.err.paint(Paint::Dim, &dir));
             say(&format!("{sign} session {number}{dir}"));
@@ -107,6 +110,8 @@ impl Observer for Watcher {
         match &event.body {
             // Said by the conclusion, and by the plan before.
             Body::SessionStopped(_) | Body::SessionResumed(_) | Body::SessionStarted(_) => {}
+            Body::LimitHit(_) => {}
+            Body::ModelFailed(failed) if failed.retry_in_ms.is_none() => {}
             Body::TextWritten(written) => self.answer(&written.text),
             _ => {
                 if let Some(line) = event_line(event, &self.err, Detail::Short) {

@@ -175,7 +175,10 @@ mod tests {
 
         fn returned(self, id: &str) -> Self {
             let output = Payload::inline("ok");
-            self.with(id, ToolReturned { status: ToolStatus::Done, output, exit: None, touched: vec![] })
+            self.with(
+                id,
+                ToolReturned { status: ToolStatus::Done, output, exit: None, touched: vec![] },
+            )
         }
 
         fn next(&self) -> Next {

@@ -112,6 +112,17 @@ macro_rules! bodies {
                 }
             }
 
+            /// Writes the `data` of a line, without a copy on the way.
+            pub fn write_data(&self, line: &mut Vec<u8>) -> serde_json::Result<()> {
+                match self {
+                    $(Self::$name(body) => serde_json::to_writer(line, body),)*
+                    Self::Unknown { data, .. } => {
+                        line.extend_from_slice(data.get().as_bytes());
+                        Ok(())
+                    }
+                }
+            }
+
             /// The schema of each kind's data.
             #[must_use]
             pub fn schemas(generator: &mut schemars::SchemaGenerator) -> Vec<(&'static str, schemars::Schema)> {

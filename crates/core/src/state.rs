@@ -181,8 +181,11 @@ impl State {
         let turn = &mut self.turn;
         match &event.body {
             Body::TurnStarted(_) => {
-                *turn =
-                    Turn { number: event.turn.unwrap_or(turn.number + 1), open: true, ..Turn::default() };
+                *turn = Turn {
+                    number: event.turn.unwrap_or(turn.number + 1),
+                    open: true,
+                    ..Turn::default()
+                };
                 self.proof = Proof::Open;
             }
             Body::TurnEnded(ended) => {

@@ -28,9 +28,7 @@ pub fn payload(disk: &dyn Disk, session: &Path, text: &str) -> Result<Payload> {
 pub fn text(disk: &dyn Disk, session: &Path, payload: &Payload) -> Result<String> {
     match (&payload.text, &payload.blob) {
         (Some(text), _) => Ok(text.clone()),
-        (None, Some(hash)) => {
-            Ok(String::from_utf8_lossy(&get(disk, session, hash)?).into_owned())
-        }
+        (None, Some(hash)) => Ok(String::from_utf8_lossy(&get(disk, session, hash)?).into_owned()),
         (None, None) => Ok(String::new()),
     }
 }

@@ -104,9 +104,12 @@ impl dyn Disk + '_ {
         Ok(bytes)
     }
 
+    /// Whether something is there. Only a clear no is a no: where the disk can't say, whoever reads
+    /// or writes next gets its error.
     #[must_use]
     pub fn exists(&self, path: &Path) -> bool {
-        self.stat(path).is_ok()
+        let absent = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+        !self.stat(path).is_err_and(|error| absent.contains(&error.kind()))
     }
 
     /// Replaces a file whole: whoever looks, also after a power cut, sees the old or the new one.

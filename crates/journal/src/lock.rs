@@ -67,10 +67,11 @@ impl Lock {
 
 /// Who says that it holds the lock.
 fn holder(disk: &dyn Disk, path: &Path) -> Holder {
-    disk.read(path)
-        .ok()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or(Holder { pid: 0, host: String::new(), since: Timestamp::UNIX_EPOCH })
+    disk.read(path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or(Holder {
+        pid: 0,
+        host: String::new(),
+        since: Timestamp::UNIX_EPOCH,
+    })
 }
 
 /// Who has the session in `dir`, asked with a writer's patience: whoever only looks has it for an

@@ -107,10 +107,17 @@ pub struct Report {
 #[derive(Debug)]
 pub enum Problem {
     /// Never reported to anyone; the next writer sets it aside.
-    TornTail { bytes: u64 },
+    TornTail {
+        bytes: u64,
+    },
     Damaged(Damage),
-    Blob { line: u64, error: Error },
-    Identity { error: Option<Error> },
+    Blob {
+        line: u64,
+        error: Error,
+    },
+    Identity {
+        error: Option<Error>,
+    },
     /// `state.json` says something else than the journal: it is dropped at the next opening.
     Snapshot,
 }
@@ -129,8 +136,7 @@ pub fn verify(session: &Session) -> Result<Report> {
     let path = dir.join(JOURNAL);
     let file = disk.open(&path).at(&path)?;
     let synced = snapshot::synced(disk, dir);
-    let mut scanner =
-        Scanner::new(&*file, Position { synced, ..Position::start(session.id()) });
+    let mut scanner = Scanner::new(&*file, Position { synced, ..Position::start(session.id()) });
     let mut report = Report::default();
     let mut state = segue_core::State::default();
     while let Some(event) = scanner.next_event().at(&path)? {
@@ -188,8 +194,7 @@ pub fn cut_back(session: &Session, me: &crate::lock::Holder) -> Result<Option<St
     let path = dir.join(JOURNAL);
     let file = disk.open(&path).at(&path)?;
     let synced = snapshot::synced(disk, dir);
-    let mut scanner =
-        Scanner::new(&*file, Position { synced, ..Position::start(session.id()) });
+    let mut scanner = Scanner::new(&*file, Position { synced, ..Position::start(session.id()) });
     while scanner.next_event().at(&path)?.is_some() {}
     let certain = scanner.position();
     let Ending::Damaged(damage) = scanner.ending().at(&path)? else { return Ok(None) };

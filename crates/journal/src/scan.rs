@@ -56,11 +56,16 @@ pub struct Damage {
 pub enum Finding {
     NotALine(NotALine),
     /// The line is whole and says it is another one than its place wants.
-    WrongNumber { found: u64, expected: u64 },
+    WrongNumber {
+        found: u64,
+        expected: u64,
+    },
     /// The line is whole and has the right number, but follows from another line.
     WrongChain,
     /// The file ends before an event that is known to have been on the disk.
-    Missing { expected: u64 },
+    Missing {
+        expected: u64,
+    },
 }
 
 impl fmt::Display for Finding {
@@ -88,7 +93,9 @@ impl fmt::Display for Finding {
 pub enum Ending {
     Clean,
     /// The bytes from the prefix's end to the file's end were never reported.
-    Torn { bytes: u64 },
+    Torn {
+        bytes: u64,
+    },
     Damaged(Damage),
 }
 
@@ -166,8 +173,7 @@ impl<'a> Scanner<'a> {
                 Ok(Ending::Clean)
             };
         };
-        let may_be_torn =
-            matches!(finding, Finding::NotALine(why) if why != NotALine::Shape);
+        let may_be_torn = matches!(finding, Finding::NotALine(why) if why != NotALine::Shape);
         if !may_be_torn || synced >= expected {
             return damaged(finding);
         }

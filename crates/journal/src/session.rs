@@ -226,11 +226,7 @@ impl LockedSession {
     }
 
     /// Appends several events as neighbours, with one write and one sync.
-    pub fn append_all(
-        &mut self,
-        drafts: Vec<Draft>,
-        durability: Durability,
-    ) -> Result<Vec<Event>> {
+    pub fn append_all(&mut self, drafts: Vec<Draft>, durability: Durability) -> Result<Vec<Event>> {
         let (events, after) = self.writer.append(drafts, durability)?;
         for event in &events {
             self.session.state.apply(event);

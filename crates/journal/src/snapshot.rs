@@ -68,11 +68,7 @@ pub fn write(disk: &dyn Disk, session: &Path, at: Position, state: &State) -> Re
 
 /// The snapshot, if there is one to be believed.
 #[must_use]
-pub fn read(
-    disk: &dyn Disk,
-    session: &Path,
-    journal: &dyn DiskFile,
-) -> Option<(Position, State)> {
+pub fn read(disk: &dyn Disk, session: &Path, journal: &dyn DiskFile) -> Option<(Position, State)> {
     let frame = frame(disk, session).filter(|frame| frame.v == VERSION)?;
     let link = Link::parse(&frame.link)?;
     let line = last_line(journal, frame.offset)?;

@@ -192,7 +192,15 @@ struct Appender {
 
 impl Appender {
     fn new(file: Box<dyn DiskFile>, at: Position, clock: Clock) -> Self {
-        Self { file, clock, at, unsynced_since: None, poison: None, closed: false, buffer: Vec::new() }
+        Self {
+            file,
+            clock,
+            at,
+            unsynced_since: None,
+            poison: None,
+            closed: false,
+            buffer: Vec::new(),
+        }
     }
 
     /// Writes the jobs that are waiting, with one write and at most one sync.

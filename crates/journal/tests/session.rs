@@ -100,10 +100,7 @@ fn a_torn_tail_is_set_aside_by_the_next_writer_and_by_nobody_else() {
     assert_eq!(session.ending(), &Ending::Torn { bytes: 20 });
     assert_eq!(journal(&dir), torn, "looking changes nothing");
     let (locked, mended) = session.lock(&me(), system_clock()).unwrap();
-    assert_eq!(
-        mended,
-        [Mended::TornTail { bytes: 20, kept_in: "journal.torn-12".into() }]
-    );
+    assert_eq!(mended, [Mended::TornTail { bytes: 20, kept_in: "journal.torn-12".into() }]);
     assert_eq!(locked.state().seq, 12, "the repair is an event of its own");
     drop(locked);
     assert_eq!(fs::read(dir.join("journal.torn-12")).unwrap(), br#"{"v":1,"seq":12,"at""#);

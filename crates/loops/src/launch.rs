@@ -3,7 +3,8 @@
 use std::{path::PathBuf, sync::Arc};
 
 use segue_core::{
-    caps::Caps,
+    State,
+    caps::{Cap, Caps},
     event::{Process, Reason, SessionResumed, SessionStarted, SessionStopped},
     state::Phase,
 };
@@ -32,6 +33,16 @@ pub enum LaunchError {
     /// A cap on money with a model whose price nobody knows would never be reached.
     #[error("the price of {model} is not known, so a cap on money can't be kept")]
     NoPrice { model: String },
+    /// Said before anything is recorded: a prompt that a cap stops at once would be lost.
+    #[error("the cap on {} leaves no room for another turn", cap.to_string().replace('_', " "))]
+    NoRoom { cap: Cap },
+    /// Somebody else would go on changing files beside the resumed session.
+    #[error("processes of the run before can't be ended: {}", list(pids))]
+    StillRunning { pids: Vec<u32> },
+}
+
+fn list(pids: &[u32]) -> String {
+    pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// What every launch needs from its surroundings.
@@ -96,11 +107,22 @@ pub fn resume(
     around: Surroundings<'_>,
     mended: impl FnOnce(&[Mended]),
 ) -> Result<SessionStopped, LaunchError> {
+    let caps = session.state().caps.overridden_by(how.caps);
+    if how.prompt.is_some() {
+        // As it will be when the session has been resumed: the wall clock starts again.
+        let then = State { running_since: None, ..session.state().clone() };
+        if let Some(cap) = caps.against_turn(&then, (around.clock)()) {
+            return Err(LaunchError::NoRoom { cap });
+        }
+    }
     let (session, what) = session.lock(&around.me, Arc::clone(&around.clock))?;
     mended(&what);
     let id = session.session().id().to_string();
     let sweep = process::end_leftovers(&id, SWEEP_LIMIT);
-    let caps = session.state().caps.overridden_by(how.caps);
+    if !sweep.alive.is_empty() {
+        let pids = sweep.alive.iter().map(|process| process.pid).collect();
+        return Err(LaunchError::StillRunning { pids });
+    }
     let resumed = SessionResumed {
         by: around.process(),
         caps,

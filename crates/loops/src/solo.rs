@@ -10,9 +10,7 @@ use segue_agents::native::tools::Ended;
 use segue_core::{
     Body, Payload,
     decide::{self, Next},
-    event::{
-        Cause, Outcome, ProofReturned, ProofStarted, Reason, SessionStopped, ToolStatus,
-    },
+    event::{Cause, Outcome, ProofReturned, ProofStarted, Reason, SessionStopped, ToolStatus},
 };
 use segue_runner::{
     Agent, Halt, Supervisor, shell,
@@ -31,8 +29,8 @@ pub fn run(
     workspace: &Path,
     prompt: Option<&str>,
 ) -> Result<SessionStopped, segue_journal::Error> {
-    let done = prompted(supervisor, agent, prompt)
-        .and_then(|()| work(supervisor, agent, workspace));
+    let done =
+        prompted(supervisor, agent, prompt).and_then(|()| work(supervisor, agent, workspace));
     match done {
         Ok(stop) => supervisor.finish(stop),
         Err(Halt::Stop(stop)) => supervisor.finish(*stop),

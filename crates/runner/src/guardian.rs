@@ -90,10 +90,7 @@ pub enum SpawnError {
     #[error("{}: no such directory to run in", .0.display())]
     NoDirectory(PathBuf),
     #[error("cannot start {}: {source}", .program.display())]
-    Io {
-        program: OsString,
-        source: io::Error,
-    },
+    Io { program: OsString, source: io::Error },
 }
 
 /// How the command ended.
@@ -182,9 +179,9 @@ impl Guarded {
                 guarded.pid = pid.parse().map_err(io::Error::other)?;
                 Ok(guarded)
             }
-            ["failed", code] => Err(io::Error::from_raw_os_error(
-                code.parse().map_err(io::Error::other)?,
-            )),
+            ["failed", code] => {
+                Err(io::Error::from_raw_os_error(code.parse().map_err(io::Error::other)?))
+            }
             _ => Err(io::Error::other("the guardian did not answer")),
         }
     }
@@ -424,10 +421,8 @@ impl Tree {
         let mut received = Vec::new();
         let mut deadline = None;
         while self.reap() {
-            let mut fds = [
-                PollFd::new(&self.control, PollFlags::IN),
-                PollFd::new(wakeups, PollFlags::IN),
-            ];
+            let mut fds =
+                [PollFd::new(&self.control, PollFlags::IN), PollFd::new(wakeups, PollFlags::IN)];
             // No poll, no watch: without it the only safe thing is to end.
             let expired = !matches!(poll_until(&mut fds, deadline), Ok(true));
             let [heard, woken] = fds.map(|fd| !fd.revents().is_empty());
@@ -455,9 +450,7 @@ impl Tree {
                 let _ = rustix::process::kill_process_group(group, signal);
             }
             // Its number may be somebody else's by now, so what is left is signalled one by one.
-            None => process::own_descendants()
-                .iter()
-                .for_each(|stat| stat.signal(signal)),
+            None => process::own_descendants().iter().for_each(|stat| stat.signal(signal)),
         }
         Some(Duration::from_millis(grace.parse().ok()?))
     }

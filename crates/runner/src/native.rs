@@ -5,17 +5,19 @@
 
 use std::{collections::HashMap, ops::ControlFlow, path::Path, time::Instant};
 
+use jiff::Timestamp;
 use segue_agents::native::{
-    Block, Call, Delta, Model, ModelError, Outcome, Reply, Request, StopReason, ToolSpec, Workspace,
-    price, prompt, retry::Policy,
+    Block, Call, Delta, Model, ModelError, Outcome, Reply, Request, StopReason, ToolSpec,
+    Workspace, price, prompt,
+    retry::Policy,
     tools::{self, Ended, ShellCall},
 };
 use segue_core::{
     decide::{self, Step},
     event::{
-        Body, Draft, Failure, LimitHit, ModelCalled, ModelFailed, ModelReplied, ModelStop,
-        Reason, SessionStopped, TextWritten, ThinkingWritten, ToolCalled, ToolReturned,
-        ToolStarted, ToolStatus,
+        Body, Draft, Failure, LimitHit, ModelCalled, ModelFailed, ModelReplied, ModelStop, Reason,
+        SessionStopped, TextWritten, ThinkingWritten, ToolCalled, ToolReturned, ToolStarted,
+        ToolStatus,
     },
     usage::Price,
 };
@@ -111,7 +113,8 @@ impl Native {
     }
 
     fn call_model(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
-        if let Some(cap) = supervisor.state().caps.against_call(supervisor.state(), supervisor.now())
+        if let Some(cap) =
+            supervisor.state().caps.against_call(supervisor.state(), supervisor.now())
         {
             return Err(capped(cap).into());
         }
@@ -127,10 +130,7 @@ impl Native {
     }
 
     /// Calls the model. Nothing of the answer counts until all of it is there.
-    fn ask(
-        &mut self,
-        supervisor: &mut Supervisor<'_>,
-    ) -> Result<Result<Reply, ModelError>, Halt> {
+    fn ask(&mut self, supervisor: &mut Supervisor<'_>) -> Result<Result<Reply, ModelError>, Halt> {
         let turn = supervisor.state().turn.number;
         let mut stream = supervisor.session().stream(turn, "native")?;
         self.conversation(supervisor)?;
@@ -236,7 +236,7 @@ impl Native {
         Ok(match error {
             ModelError::Limit { resets_at, retry_after, message: said, .. } => {
                 let later = retry_after.and_then(|wait| supervisor.now().checked_add(wait).ok());
-                let resets_at = resets_at.or(later);
+                let resets_at = resets_at.or(later).and_then(|at| whole_second(at).ok());
                 let hit = supervisor.in_turn(LimitHit { message: said.clone(), resets_at });
                 supervisor.note(hit)?;
                 SessionStopped { resets_at, ..stop(Reason::Limit, message) }
@@ -258,7 +258,8 @@ impl Native {
             return Err(stop(Reason::Failed, missing).into());
         };
         if self.repeated.again(&name, &input) >= LOOPING {
-            let message = format!("the agent made the same call of {name} {LOOPING} times in a row");
+            let message =
+                format!("the agent made the same call of {name} {LOOPING} times in a row");
             return Err(stop(Reason::Looping, message).into());
         }
         let started = supervisor.in_turn(ToolStarted {}).about(id);
@@ -383,6 +384,11 @@ fn failure(error: &ModelError) -> Failure {
         ModelError::Script { .. } => Failure::Script,
         _ => Failure::Unknown,
     }
+}
+
+/// The next whole second: finer than a limit is, and than a person wants to read.
+fn whole_second(at: Timestamp) -> Result<Timestamp, jiff::Error> {
+    Timestamp::from_second(at.as_second() + i64::from(at.subsec_nanosecond() > 0))
 }
 
 /// Spreads retries of several sessions; any number that differs between them will do.

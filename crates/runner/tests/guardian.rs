@@ -22,16 +22,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 fn helper() -> PathBuf {
     let test = std::env::current_exe().expect("own path");
-    let profile = test
-        .parent()
-        .and_then(|deps| deps.parent())
-        .expect("target directory");
+    let profile = test.parent().and_then(|deps| deps.parent()).expect("target directory");
     let path = profile.join("examples/guard");
-    assert!(
-        path.exists(),
-        "{} is missing: cargo build --examples",
-        path.display()
-    );
+    assert!(path.exists(), "{} is missing: cargo build --examples", path.display());
     path
 }
 
@@ -64,10 +57,7 @@ fn marked(session: &str) -> Vec<String> {
     let mut found = Vec::new();
     for pid in fs::read_dir("/proc").expect("proc").flatten() {
         let environ = fs::read(pid.path().join("environ")).unwrap_or_default();
-        if environ
-            .split(|&b| b == 0)
-            .any(|one| one.ends_with(mark.as_bytes()))
-        {
+        if environ.split(|&b| b == 0).any(|one| one.ends_with(mark.as_bytes())) {
             let line = fs::read(pid.path().join("cmdline")).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             found.push(line);
@@ -85,10 +75,7 @@ fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
 }
 
 fn sleepers(session: &str) -> usize {
-    marked(session)
-        .iter()
-        .filter(|line| line.starts_with("sleep 1000"))
-        .count()
+    marked(session).iter().filter(|line| line.starts_with("sleep 1000")).count()
 }
 
 fn assert_gone(session: &str) {
@@ -109,10 +96,7 @@ fn kill(pid: u32) {
 }
 
 fn wait(guarded: &mut Guarded) -> Exit {
-    guarded
-        .wait_timeout(LIMIT)
-        .expect("waited")
-        .expect("ended in time")
+    guarded.wait_timeout(LIMIT).expect("waited").expect("ended in time")
 }
 
 #[test]
@@ -137,18 +121,10 @@ fn waiting_keeps_its_limit() {
     let mut guarded = start(&id, "sleep 1000");
     assert_eq!(guarded.try_wait().expect("try"), None);
     let begun = Instant::now();
-    assert_eq!(
-        guarded
-            .wait_timeout(Duration::from_millis(50))
-            .expect("wait"),
-        None
-    );
+    assert_eq!(guarded.wait_timeout(Duration::from_millis(50)).expect("wait"), None);
     assert!(begun.elapsed() >= Duration::from_millis(50));
     assert_eq!(guarded.kill_tree().expect("kill"), Ended::Clean);
-    assert!(
-        marked(&id).is_empty(),
-        "kill_tree returns when nothing is left"
-    );
+    assert!(marked(&id).is_empty(), "kill_tree returns when nothing is left");
 }
 
 #[test]
@@ -161,10 +137,7 @@ fn what_cannot_start_says_why() {
 
     let mut nowhere = spec(&id, "");
     nowhere.cwd = "/no/such/directory".into();
-    assert!(matches!(
-        Guarded::spawn(nowhere),
-        Err(SpawnError::NoDirectory(_))
-    ));
+    assert!(matches!(Guarded::spawn(nowhere), Err(SpawnError::NoDirectory(_))));
 
     let mut forbidden = spec(&id, "");
     forbidden.program = "/etc/passwd".into();
@@ -185,10 +158,7 @@ fn what_cannot_start_says_why() {
 #[test]
 fn output_is_read_while_another_thread_waits() {
     let id = session();
-    let mut spec = spec(
-        &id,
-        "pwd; echo \"$NEW\" \"${HOME-unset}\"; seq 50000; echo problem >&2",
-    );
+    let mut spec = spec(&id, "pwd; echo \"$NEW\" \"${HOME-unset}\"; seq 50000; echo problem >&2");
     spec.cwd = "/usr".into();
     spec.env.push(("NEW".into(), "a b".into()));
     spec.env_remove.push("HOME".into());
@@ -202,11 +172,7 @@ fn output_is_read_while_another_thread_waits() {
     });
     assert_eq!(wait(&mut guarded), Exit::Code(0));
     let text = reader.join().expect("joined");
-    assert!(
-        text.starts_with("/usr\na b unset\n1\n2\n"),
-        "{}",
-        &text[..40]
-    );
+    assert!(text.starts_with("/usr\na b unset\n1\n2\n"), "{}", &text[..40]);
     assert!(text.ends_with("\n50000\n"));
     let mut problem = String::new();
     stderr.read_to_string(&mut problem).expect("read");
@@ -219,17 +185,9 @@ fn the_command_has_a_stdin_of_its_own() {
     let mut piped = spec(&id, "cat; echo end");
     piped.stdin = Stdin::Piped;
     let mut guarded = Guarded::spawn(piped).expect("spawned");
-    guarded
-        .take_stdin()
-        .expect("stdin")
-        .write_all(b"hello\n")
-        .expect("written");
+    guarded.take_stdin().expect("stdin").write_all(b"hello\n").expect("written");
     let mut text = String::new();
-    guarded
-        .take_stdout()
-        .expect("stdout")
-        .read_to_string(&mut text)
-        .expect("read");
+    guarded.take_stdout().expect("stdout").read_to_string(&mut text).expect("read");
     assert_eq!(text, "hello\nend\n");
     assert_eq!(wait(&mut guarded), Exit::Code(0));
 
@@ -237,40 +195,22 @@ fn the_command_has_a_stdin_of_its_own() {
     file.stdin = Stdin::File(fs::File::open("/proc/self/comm").expect("file"));
     let mut guarded = Guarded::spawn(file).expect("spawned");
     let mut text = String::new();
-    guarded
-        .take_stdout()
-        .expect("stdout")
-        .read_to_string(&mut text)
-        .expect("read");
+    guarded.take_stdout().expect("stdout").read_to_string(&mut text).expect("read");
     assert!(!text.is_empty());
 
     let mut guarded = start(&id, "cat");
-    assert_eq!(
-        wait(&mut guarded),
-        Exit::Code(0),
-        "no stdin is an empty one"
-    );
+    assert_eq!(wait(&mut guarded), Exit::Code(0), "no stdin is an empty one");
 }
 
 #[test]
 fn the_command_inherits_no_more_than_without_a_guardian() {
     let id = session();
     let script = "ls /proc/self/fd; grep -E 'SigIgn|SigBlk' /proc/self/status";
-    let plain = Command::new("sh")
-        .args(["-c", script])
-        .output()
-        .expect("output");
+    let plain = Command::new("sh").args(["-c", script]).output().expect("output");
     let mut guarded = start(&id, script);
     let mut text = Vec::new();
-    guarded
-        .take_stdout()
-        .expect("stdout")
-        .read_to_end(&mut text)
-        .expect("read");
-    assert_eq!(
-        String::from_utf8_lossy(&text),
-        String::from_utf8_lossy(&plain.stdout)
-    );
+    guarded.take_stdout().expect("stdout").read_to_end(&mut text).expect("read");
+    assert_eq!(String::from_utf8_lossy(&text), String::from_utf8_lossy(&plain.stdout));
 }
 
 #[test]
@@ -278,18 +218,11 @@ fn a_child_in_the_background_outlives_the_command_and_not_the_owner() {
     let id = session();
     let mut guarded = start(&id, "sleep 1000 >/dev/null 2>&1 &");
     let mut text = String::new();
-    guarded
-        .take_stdout()
-        .expect("stdout")
-        .read_to_string(&mut text)
-        .expect("read");
+    guarded.take_stdout().expect("stdout").read_to_string(&mut text).expect("read");
     assert_eq!(wait(&mut guarded), Exit::Code(0));
     thread::sleep(Duration::from_millis(100));
     assert_eq!(sleepers(&id), 1);
-    assert!(
-        process::leftovers(&id).is_empty(),
-        "a guarded process is no leftover"
-    );
+    assert!(process::leftovers(&id).is_empty(), "a guarded process is no leftover");
     drop(guarded);
     assert_gone(&id);
 }
@@ -337,13 +270,7 @@ fn the_guardian_is_deaf_to_signals() {
     let id = session();
     let mut guarded = start(&id, "sleep 1000");
     let guardian = Pid::from_raw(guarded.guardian_pid().cast_signed()).expect("pid");
-    for signal in [
-        Signal::INT,
-        Signal::TERM,
-        Signal::HUP,
-        Signal::QUIT,
-        Signal::PIPE,
-    ] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT, Signal::PIPE] {
         kill_process(guardian, signal).expect("sent");
     }
     thread::sleep(Duration::from_millis(50));
@@ -354,16 +281,9 @@ fn the_guardian_is_deaf_to_signals() {
 #[test]
 fn ending_is_polite_first() {
     let id = session();
-    let mut guarded = start(
-        &id,
-        "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done",
-    );
+    let mut guarded = start(&id, "trap 'exit 7' TERM; echo ready; while :; do sleep 0.01; done");
     let mut ready = [0; 6];
-    guarded
-        .take_stdout()
-        .expect("stdout")
-        .read_exact(&mut ready)
-        .expect("ready");
+    guarded.take_stdout().expect("stdout").read_exact(&mut ready).expect("ready");
     guarded.end(Signal::TERM, LIMIT);
     assert_eq!(wait(&mut guarded), Exit::Code(7));
 }
@@ -371,10 +291,7 @@ fn ending_is_polite_first() {
 #[test]
 fn who_ignores_the_signal_is_killed_after_the_grace() {
     let id = session();
-    let mut guarded = start(
-        &id,
-        "trap '' TERM; echo ready; while :; do sleep 0.01; done",
-    );
+    let mut guarded = start(&id, "trap '' TERM; echo ready; while :; do sleep 0.01; done");
     let mut stdout = guarded.take_stdout().expect("stdout");
     stdout.read_exact(&mut [0; 6]).expect("ready");
     let begun = Instant::now();
@@ -445,15 +362,9 @@ fn a_lost_guardian_is_noticed_and_its_tree_is_found() {
     assert!(left.len() >= 5, "{left:?}");
     assert!(left.iter().any(|one| one.command == "sleep 1000"));
     let sweep = process::end_leftovers(&id, LIMIT);
-    assert!(
-        sweep.found.len() >= 5 && sweep.alive.is_empty(),
-        "{sweep:?}"
-    );
+    assert!(sweep.found.len() >= 5 && sweep.alive.is_empty(), "{sweep:?}");
     assert_gone(&id);
-    assert_eq!(
-        process::end_leftovers(&id, LIMIT),
-        process::Sweep::default()
-    );
+    assert_eq!(process::end_leftovers(&id, LIMIT), process::Sweep::default());
 }
 
 #[test]
@@ -461,10 +372,7 @@ fn a_sweep_spares_other_sessions() {
     let (mine, other) = (session(), session());
     let mut guarded = start(&other, "sleep 1000");
     assert!(process::end_leftovers(&mine, LIMIT).found.is_empty());
-    assert!(
-        process::end_leftovers(&other, LIMIT).found.is_empty(),
-        "it has a guardian"
-    );
+    assert!(process::end_leftovers(&other, LIMIT).found.is_empty(), "it has a guardian");
     assert_eq!(guarded.try_wait().expect("try"), None);
 }
 
@@ -473,15 +381,9 @@ fn killing_segue_at_any_moment_leaves_nothing() {
     let id = session();
     let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
     for _ in 0..200 {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let mut owner = Command::new(helper())
-            .args([
-                "sh",
-                "-c",
-                "setsid sleep 1000 & (setsid nohup sleep 1000 &) & sleep 1000",
-            ])
+            .args(["sh", "-c", "setsid sleep 1000 & (setsid nohup sleep 1000 &) & sleep 1000"])
             .env(process::SESSION_VAR, &id)
             .stdout(Stdio::null())
             .spawn()

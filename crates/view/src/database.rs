@@ -93,9 +93,7 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
         E::SqliteFailure(failure, message) => match failure.code {
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => true,
             // The right version, and yet not the right tables.
-            ErrorCode::Unknown => message
-                .as_deref()
-                .is_some_and(|text| text.contains("no such")),
+            ErrorCode::Unknown => message.as_deref().is_some_and(|text| text.contains("no such")),
             _ => false,
         },
         E::FromSqlConversionFailure(..)
@@ -110,11 +108,7 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 /// Opens the file, and creates it where there is none.
 pub(crate) fn open(path: &Path) -> Result<Connection, Unusable> {
     // SQLite would create it readable for everybody. Where this fails, opening it says why.
-    let _ = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path);
+    let _ = OpenOptions::new().append(true).create(true).mode(0o600).open(path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut db = Connection::open_with_flags(path, flags)?;
     db.busy_timeout(PATIENCE)?;
@@ -150,9 +144,7 @@ fn versions(db: &Connection) -> rusqlite::Result<(i64, i64)> {
 }
 
 fn is_empty(db: &Connection) -> rusqlite::Result<bool> {
-    db.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| {
-        row.get(0)
-    })
+    db.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }
 
 /// Removes the file. Its rollback journal goes first: it must never be applied to the next one.
@@ -181,10 +173,7 @@ pub(crate) fn set_fact(db: &Connection, name: &str, value: i64) -> rusqlite::Res
 }
 
 pub(crate) fn upsert(db: &Connection, row: &Row, stamp: Stamp) -> rusqlite::Result<()> {
-    let stop = row
-        .stop
-        .as_ref()
-        .and_then(|stop| serde_json::to_string(stop).ok());
+    let stop = row.stop.as_ref().and_then(|stop| serde_json::to_string(stop).ok());
     let values: [&dyn ToSql; 22] = [
         &row.at.repo,
         &row.at.id.to_string(),
@@ -215,10 +204,7 @@ pub(crate) fn upsert(db: &Connection, row: &Row, stamp: Stamp) -> rusqlite::Resu
 /// A row as [`COLUMNS`] has it. Who has the session is not in the database.
 pub(crate) fn read(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
     Ok(Row {
-        at: Located {
-            repo: row.get(0)?,
-            id: parsed(row, 1)?,
-        },
+        at: Located { repo: row.get(0)?, id: parsed(row, 1)? },
         number: row.get::<_, Option<i64>>(2)?.map(i64::cast_unsigned),
         repo_identity: row.get(3)?,
         name: row.get(4)?,
@@ -249,10 +235,7 @@ pub(crate) fn parsed<T>(row: &SqlRow<'_>, column: usize) -> rusqlite::Result<T>
 where
     T: std::str::FromStr<Err: std::error::Error + Send + Sync + 'static>,
 {
-    let text = row
-        .get_ref(column)?
-        .as_str()
-        .map_err(|error| broken(column, error))?;
+    let text = row.get_ref(column)?.as_str().map_err(|error| broken(column, error))?;
     text.parse().map_err(|error| broken(column, error))
 }
 

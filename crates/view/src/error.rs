@@ -20,9 +20,6 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn io(path: &Path, source: impl Into<io::Error>) -> Self {
-        Self::Io {
-            path: path.to_owned(),
-            source: source.into(),
-        }
+        Self::Io { path: path.to_owned(), source: source.into() }
     }
 }

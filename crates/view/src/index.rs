@@ -119,12 +119,8 @@ struct Changes {
 impl Index {
     /// Opens the index of a home, and looks at no session yet: see [`Index::refresh`].
     pub fn open(home: &Home) -> Result<Self> {
-        let mut index = Self {
-            home: home.clone(),
-            db: database::in_memory()?,
-            path: None,
-            notes: Vec::new(),
-        };
+        let mut index =
+            Self { home: home.clone(), db: database::in_memory()?, path: None, notes: Vec::new() };
         // A home that is not there yet is not made by looking at it.
         if home.dir().is_dir() {
             index.open_file(true)?;
@@ -169,10 +165,7 @@ impl Index {
 
     fn work_in_memory(&mut self, why: &str) -> Result<()> {
         let path = self.home.dir().join(database::FILE);
-        self.note(format!(
-            "{} can't be used, so looking takes longer: {why}",
-            path.display()
-        ));
+        self.note(format!("{} can't be used, so looking takes longer: {why}", path.display()));
         self.db = database::in_memory()?;
         self.path = None;
         Ok(())
@@ -193,10 +186,7 @@ impl Index {
                     if database::is_damage(&error) {
                         self.db = database::in_memory()?;
                         let path = self.path.take().unwrap_or_default();
-                        self.note(format!(
-                            "{} was damaged and has been rebuilt",
-                            path.display()
-                        ));
+                        self.note(format!("{} was damaged and has been rebuilt", path.display()));
                         match database::remove(&path) {
                             Ok(()) => self.open_file(false)?,
                             Err(why) => self.work_in_memory(&why.to_string())?,
@@ -243,9 +233,7 @@ impl Index {
             .into_iter()
             .filter_map(|(at, stamp)| row::read(&self.home, at, stamp))
             .collect();
-        let tx = self
-            .db
-            .transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for (row, stamp) in &rows {
             database::upsert(&tx, row, *stamp)?;
         }
@@ -273,12 +261,8 @@ impl Index {
                 let done = std::mem::replace(&mut repo, (name.to_owned(), HashMap::new()));
                 known.insert(done.0, done.1);
             }
-            let stamp = Stamp {
-                len: row.get(2)?,
-                mtime_ns: row.get(3)?,
-            };
-            repo.1
-                .insert(database::parsed(row, 1)?, (stamp, row.get(4)?));
+            let stamp = Stamp { len: row.get(2)?, mtime_ns: row.get(3)? };
+            repo.1.insert(database::parsed(row, 1)?, (stamp, row.get(4)?));
         }
         known.insert(repo.0, repo.1);
         Ok(known)
@@ -368,22 +352,13 @@ fn compare(mut known: Known, seen: Vec<Repo>) -> Changes {
         for (id, stamp) in sessions {
             match of_repo.remove(&id) {
                 Some((before, numbered)) if before == stamp => changes.unnumbered |= !numbered,
-                _ => changes.new.push((
-                    Located {
-                        repo: repo.clone(),
-                        id,
-                    },
-                    stamp,
-                )),
+                _ => changes.new.push((Located { repo: repo.clone(), id }, stamp)),
             }
         }
         known.insert(repo, of_repo);
     }
     for (repo, sessions) in known {
-        changes.gone.extend(sessions.into_keys().map(|id| Located {
-            repo: repo.clone(),
-            id,
-        }));
+        changes.gone.extend(sessions.into_keys().map(|id| Located { repo: repo.clone(), id }));
     }
     changes
 }

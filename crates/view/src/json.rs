@@ -155,10 +155,7 @@ impl<'a> From<&'a Show> for ShowJson<'a> {
             files: show
                 .files
                 .iter()
-                .map(|file| FileJson {
-                    path: show.dir.join(&file.name),
-                    bytes: file.bytes,
-                })
+                .map(|file| FileJson { path: show.dir.join(&file.name), bytes: file.bytes })
                 .collect(),
         }
     }
@@ -167,11 +164,7 @@ impl<'a> From<&'a Show> for ShowJson<'a> {
 /// One event of `segue log --json`: its journal line without the frame.
 #[must_use]
 pub fn event_json(event: &segue_core::Event) -> serde_json::Value {
-    let data = event
-        .body
-        .data()
-        .ok()
-        .and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let data = event.body.data().ok().and_then(|raw| serde_json::from_str(raw.get()).ok());
     let mut value = serde_json::json!({
         "seq": event.seq, "at": event.at, "kind": event.body.kind(),
         "data": data.unwrap_or(serde_json::Value::Null),

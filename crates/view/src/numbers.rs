@@ -51,10 +51,8 @@ pub(crate) fn assign(tx: &Connection, home: &Home) -> Result<Option<String>> {
             without.insert(at.clone());
         }
     }
-    let mut candidates: Vec<u64> = given
-        .into_iter()
-        .filter(|number| !known.contains_key(number))
-        .collect();
+    let mut candidates: Vec<u64> =
+        given.into_iter().filter(|number| !known.contains_key(number)).collect();
     candidates.sort_unstable();
     while !without.is_empty()
         && let Some(number) = candidates.pop()
@@ -81,9 +79,7 @@ fn claim(tx: &Connection, home: &Home, without: &[Located]) -> Result<Option<Str
         match home.give_number(at) {
             Ok(number) => set(tx, at, Some(number))?,
             Err(error) => {
-                return Ok(Some(format!(
-                    "some sessions could not be given a number: {error}"
-                )));
+                return Ok(Some(format!("some sessions could not be given a number: {error}")));
             }
         }
     }
@@ -100,9 +96,7 @@ fn is_being_created(home: &Home, at: &Located) -> bool {
     let Ok(stat) = disk.stat(&dir.join(JOURNAL)) else {
         return false;
     };
-    SystemTime::now()
-        .duration_since(stat.modified)
-        .is_ok_and(|age| age < BEING_CREATED)
+    SystemTime::now().duration_since(stat.modified).is_ok_and(|age| age < BEING_CREATED)
 }
 
 fn rows(db: &Connection) -> Result<(HashMap<u64, Located>, HashSet<Located>)> {
@@ -110,10 +104,7 @@ fn rows(db: &Connection) -> Result<(HashMap<u64, Located>, HashSet<Located>)> {
     let mut statement = db.prepare_cached("SELECT repo, id, number FROM sessions")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let at = Located {
-            repo: row.get(0)?,
-            id: parsed(row, 1)?,
-        };
+        let at = Located { repo: row.get(0)?, id: parsed(row, 1)? };
         match row.get::<_, Option<i64>>(2)? {
             Some(number) => drop(known.insert(number.cast_unsigned(), at)),
             None => drop(without.insert(at)),
@@ -123,7 +114,10 @@ fn rows(db: &Connection) -> Result<(HashMap<u64, Located>, HashSet<Located>)> {
 }
 
 fn set(tx: &Connection, at: &Located, number: Option<u64>) -> Result<()> {
-    tx.prepare_cached("UPDATE sessions SET number = ?3 WHERE repo = ?1 AND id = ?2")?
-        .execute((&at.repo, at.id.to_string(), number.map(u64::cast_signed)))?;
+    tx.prepare_cached("UPDATE sessions SET number = ?3 WHERE repo = ?1 AND id = ?2")?.execute((
+        &at.repo,
+        at.id.to_string(),
+        number.map(u64::cast_signed),
+    ))?;
     Ok(())
 }

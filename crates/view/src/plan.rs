@@ -74,23 +74,12 @@ pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
     }
     line("continue", continuation(state, going));
     if let Some(path) = going.workspace.or_else(|| state.workspace()) {
-        let note = if path.is_dir() {
-            ""
-        } else {
-            " (is not there: name its new place with --dir)"
-        };
-        line(
-            "workspace",
-            format!("{}{note}", sanitize(&path.display().to_string())),
-        );
+        let note =
+            if path.is_dir() { "" } else { " (is not there: name its new place with --dir)" };
+        line("workspace", format!("{}{note}", sanitize(&path.display().to_string())));
     }
     line("spend", spend(state, &going.caps));
-    Plan {
-        lines,
-        done: certain.done,
-        not_done: certain.not_done,
-        unknown: certain.unknown,
-    }
+    Plan { lines, done: certain.done, not_done: certain.not_done, unknown: certain.unknown }
 }
 
 fn crashed(state: &State) -> bool {
@@ -98,17 +87,11 @@ fn crashed(state: &State) -> bool {
 }
 
 fn headline(state: &State, going: &Going<'_>) -> String {
-    let prompt = state
-        .identity
-        .as_ref()
-        .map_or("", |identity| identity.prompt.head());
+    let prompt = state.identity.as_ref().map_or("", |identity| identity.prompt.head());
     let title = state.name.as_deref().unwrap_or(prompt);
     let title = sanitize(title);
     let title = shorten(&title, 50);
-    let agent = state
-        .identity
-        .as_ref()
-        .map_or("", |identity| identity.agent.as_str());
+    let agent = state.identity.as_ref().map_or("", |identity| identity.agent.as_str());
     let ago = state
         .updated_at
         .map(|at| style::relative(at, going.now))
@@ -120,10 +103,7 @@ fn headline(state: &State, going: &Going<'_>) -> String {
         Some(stop) => format!("stopped: {}", sanitize(stop.message.trim_end_matches('.'))),
         None => "never started".to_owned(),
     };
-    format!(
-        "↻ resume {sign}{} \"{title}\" · solo · {agent} · {how}, {ago}",
-        going.selector
-    )
+    format!("↻ resume {sign}{} \"{title}\" · solo · {agent} · {how}, {ago}", going.selector)
 }
 
 fn continuation(state: &State, going: &Going<'_>) -> String {
@@ -146,11 +126,7 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
         Next::Finish => "nothing is left but to say that it is done".to_owned(),
         Next::Turn => match decide::step(state) {
             Step::SettleTool(_) | Step::RunTool(_) => {
-                let open = state
-                    .turn
-                    .tools
-                    .iter()
-                    .filter(|c| c.progress != Progress::Returned);
+                let open = state.turn.tools.iter().filter(|c| c.progress != Progress::Returned);
                 let names: Vec<&str> = open.map(|call| call.name.as_str()).collect();
                 format!("turn {number}, at its tool calls: {}", names.join(", "))
             }

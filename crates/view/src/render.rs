@@ -39,12 +39,7 @@ const SHORT_LINES: usize = 12;
 /// The lines of an event, without a line break at their end. `None` where there is nothing to show.
 #[must_use]
 pub fn event_line(event: &Event, style: &Style, detail: Detail) -> Option<String> {
-    let mut out = Out {
-        style,
-        detail,
-        lines: Vec::new(),
-        stamp: None,
-    };
+    let mut out = Out { style, detail, lines: Vec::new(), stamp: None };
     if detail == Detail::Full {
         out.stamp = Some(style.time_of_day(event.at));
     }
@@ -88,10 +83,7 @@ impl Out<'_> {
     /// A text of several lines, cut where it is to be short.
     fn text(&mut self, indent: usize, sign: &str, paint: Paint, payload: &Payload) {
         let stamp = if self.full() { 10 } else { 0 };
-        let room = self
-            .style
-            .width
-            .saturating_sub(indent + stamp + 2 * sign.len());
+        let room = self.style.width.saturating_sub(indent + stamp + 2 * sign.len());
         let mut lines = wrap(payload.head().trim(), room);
         let left_out = lines.len().saturating_sub(SHORT_LINES);
         if !self.full() && left_out > 1 {
@@ -127,10 +119,7 @@ impl Out<'_> {
                 self.one(0, (Paint::Dim, "●"), Paint::Dim, &text);
             }
             Body::SessionStarted(started) if self.full() => {
-                let by = format!(
-                    "started · process {} on {}",
-                    started.by.pid, started.by.host
-                );
+                let by = format!("started · process {} on {}", started.by.pid, started.by.host);
                 self.one(0, (Paint::Dim, "●"), Paint::Dim, &sanitize(&by));
             }
             Body::SessionStarted(_) => {}
@@ -169,10 +158,7 @@ impl Out<'_> {
             }
             Body::ModelFailed(failed) => {
                 let again = failed.retry_in_ms.map(|ms| {
-                    format!(
-                        " · again in {}",
-                        duration(std::time::Duration::from_millis(ms))
-                    )
+                    format!(" · again in {}", duration(std::time::Duration::from_millis(ms)))
                 });
                 let text = format!("{}{}", sanitize(&failed.message), again.unwrap_or_default());
                 self.warning(2, &text);
@@ -247,11 +233,7 @@ impl Out<'_> {
             }
         };
         let message = sanitize(stopped.message.trim());
-        let message = if message.is_empty() {
-            String::new()
-        } else {
-            format!(" · {message}")
-        };
+        let message = if message.is_empty() { String::new() } else { format!(" · {message}") };
         let message = self.with_reset(message, stopped.resets_at);
         self.line(0, (paint, sign), &[(paint, word), (Paint::Plain, message)]);
         if let Some(hint) = &stopped.hint {
@@ -260,10 +242,7 @@ impl Out<'_> {
     }
 
     fn turn_started(&mut self, event: &Event, started: &TurnStarted) {
-        let number = event
-            .turn
-            .map(|turn| format!(" {turn}"))
-            .unwrap_or_default();
+        let number = event.turn.map(|turn| format!(" {turn}")).unwrap_or_default();
         let mut text = vec![(Paint::Bold, format!("turn{number}"))];
         if let Some(agent) = &event.agent {
             text.push((Paint::Plain, format!(" · {}", sanitize(agent))));
@@ -296,14 +275,7 @@ impl Out<'_> {
         let input = telling(&called.input);
         let text = [
             (Paint::Bold, sanitize(&called.name).into_owned()),
-            (
-                Paint::Plain,
-                if input.is_empty() {
-                    input
-                } else {
-                    format!("  {input}")
-                },
-            ),
+            (Paint::Plain, if input.is_empty() { input } else { format!("  {input}") }),
         ];
         self.line(2, (Paint::Cyan, "⚙"), &text);
     }
@@ -312,12 +284,8 @@ impl Out<'_> {
         let usage = &replied.usage;
         let read = usage.input + usage.cache_read + usage.cache_write;
         let written = usage.output + usage.reasoning;
-        let mut text = format!(
-            "{} {}+{} tokens",
-            sanitize(&replied.model),
-            tokens(read),
-            tokens(written)
-        );
+        let mut text =
+            format!("{} {}+{} tokens", sanitize(&replied.model), tokens(read), tokens(written));
         if self.full() {
             if usage.cache_read > 0 {
                 text = format!("{text}, {} of them cached", tokens(usage.cache_read));
@@ -330,12 +298,7 @@ impl Out<'_> {
     }
 
     fn tool_returned(&mut self, returned: &ToolReturned) {
-        self.outcome(
-            returned.status,
-            returned.exit,
-            &returned.output,
-            &returned.touched,
-        );
+        self.outcome(returned.status, returned.exit, &returned.output, &returned.touched);
     }
 
     fn proof_returned(&mut self, returned: &ProofReturned) {
@@ -378,15 +341,8 @@ impl Out<'_> {
         if words.is_empty() && summary.is_empty() {
             words.push("done".to_owned());
         }
-        let gap = if words.is_empty() || summary.is_empty() {
-            ""
-        } else {
-            "  "
-        };
-        let text = [
-            (paint, words.join("  ")),
-            (Paint::Dim, format!("{gap}{summary}")),
-        ];
+        let gap = if words.is_empty() || summary.is_empty() { "" } else { "  " };
+        let text = [(paint, words.join("  ")), (Paint::Dim, format!("{gap}{summary}"))];
         self.line(4, (paint, sign), &text);
         if self.full() {
             self.text(6, "", Paint::Dim, output);

@@ -71,24 +71,16 @@ impl Row {
 }
 
 fn status(phase: Phase, stop: Option<SessionStopped>, alive: bool) -> Status {
-    Status::of(
-        &State {
-            phase,
-            stop,
-            ..State::default()
-        },
-        alive,
-    )
+    Status::of(&State { phase, stop, ..State::default() }, alive)
 }
 
 /// What is wrong with a session that could be opened.
 #[must_use]
 pub fn problem_of(session: &Session) -> Option<String> {
     match session.ending() {
-        Ending::Damaged(damage) => Some(format!(
-            "journal.jsonl, line {}: {}",
-            damage.line, damage.finding
-        )),
+        Ending::Damaged(damage) => {
+            Some(format!("journal.jsonl, line {}: {}", damage.line, damage.finding))
+        }
         Ending::Torn { bytes } => Some(format!(
             "journal.jsonl has a torn end of {}, which the next resume sets aside",
             style::bytes(*bytes)

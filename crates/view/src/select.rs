@@ -42,11 +42,7 @@ impl Found {
     }
 
     fn by_row(home: &Home, row: &Row) -> Self {
-        Self {
-            dir: home.session_dir(&row.at),
-            at: Some(row.at.clone()),
-            number: row.number,
-        }
+        Self { dir: home.session_dir(&row.at), at: Some(row.at.clone()), number: row.number }
     }
 }
 
@@ -64,8 +60,7 @@ impl Candidate {
     /// How to select this one and no other.
     #[must_use]
     pub fn selector(&self) -> String {
-        self.number
-            .map_or_else(|| self.id.to_string(), |number| number.to_string())
+        self.number.map_or_else(|| self.id.to_string(), |number| number.to_string())
     }
 }
 
@@ -93,10 +88,7 @@ pub enum SelectError {
     #[error("session {number} was removed")]
     Removed { number: u64 },
     #[error("`{text}` fits {} sessions: {}", .candidates.len(), one_of(.candidates))]
-    Ambiguous {
-        text: String,
-        candidates: Vec<Candidate>,
-    },
+    Ambiguous { text: String, candidates: Vec<Candidate> },
     #[error("{}: there is no session here (a session's directory has a {JOURNAL})", path.display())]
     Path { path: PathBuf },
     #[error(transparent)]
@@ -149,19 +141,13 @@ fn find(
 
 fn by_number(home: &Home, number: u64) -> Result<Found, SelectError> {
     let Some(at) = home.numbered(number)? else {
-        return Err(SelectError::NoSuch {
-            text: number.to_string(),
-        });
+        return Err(SelectError::NoSuch { text: number.to_string() });
     };
     let dir = home.session_dir(&at);
     if !home.disk().exists(&dir) {
         return Err(SelectError::Removed { number });
     }
-    Ok(Found {
-        dir,
-        at: Some(at),
-        number: Some(number),
-    })
+    Ok(Found { dir, at: Some(at), number: Some(number) })
 }
 
 fn by_id(index: &mut Index, id: SessionId) -> Result<Found, SelectError> {
@@ -176,16 +162,10 @@ fn by_id(index: &mut Index, id: SessionId) -> Result<Found, SelectError> {
         .filter(|at| !at.repo.starts_with('.') && home.disk().exists(&home.session_dir(at)))
         .collect();
     match (found.pop(), found.is_empty()) {
-        (None, _) => Err(SelectError::NoSuch {
-            text: id.to_string(),
-        }),
+        (None, _) => Err(SelectError::NoSuch { text: id.to_string() }),
         (Some(at), true) => {
             let number = number_of(index, &at)?;
-            Ok(Found {
-                dir: home.session_dir(&at),
-                at: Some(at),
-                number,
-            })
+            Ok(Found { dir: home.session_dir(&at), at: Some(at), number })
         }
         (Some(_), false) => {
             index.refresh()?;
@@ -205,9 +185,7 @@ fn number_of(index: &mut Index, at: &Located) -> Result<Option<u64>, SelectError
 
 /// A directory anywhere, or the journal in it.
 fn by_path(index: &mut Index, path: &Path) -> Result<Found, SelectError> {
-    let no_session = || SelectError::Path {
-        path: path.to_owned(),
-    };
+    let no_session = || SelectError::Path { path: path.to_owned() };
     let mut dir = path.canonicalize().map_err(|_| no_session())?;
     if dir.is_file() && dir.ends_with(JOURNAL) {
         dir.pop();
@@ -228,10 +206,7 @@ fn located(home: &Home, dir: &Path) -> Option<Located> {
     let root = home.dir().canonicalize().ok()?.join("sessions");
     let mut parts = dir.strip_prefix(root).ok()?.iter();
     let (repo, id) = (parts.next()?.to_str()?, parts.next()?.to_str()?);
-    let at = Located {
-        repo: repo.to_owned(),
-        id: id.parse().ok()?,
-    };
+    let at = Located { repo: repo.to_owned(), id: id.parse().ok()? };
     parts.next().is_none().then_some(at)
 }
 
@@ -245,19 +220,13 @@ fn by_word(index: &mut Index, word: &str) -> Result<Found, SelectError> {
     let prefix = word.to_ascii_uppercase();
     let could_be_id =
         prefix.len() >= SHORTEST_PREFIX && prefix.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let rows = if could_be_id {
-        index.with_prefix(&prefix)?
-    } else {
-        Vec::new()
-    };
+    let rows = if could_be_id { index.with_prefix(&prefix)? } else { Vec::new() };
     one(&home, word, &rows)
 }
 
 fn one(home: &Home, text: &str, rows: &[Row]) -> Result<Found, SelectError> {
     match rows {
-        [] => Err(SelectError::NoSuch {
-            text: text.to_owned(),
-        }),
+        [] => Err(SelectError::NoSuch { text: text.to_owned() }),
         [row] => Ok(Found::by_row(home, row)),
         rows => {
             let candidate = |row: &Row| Candidate {
@@ -267,35 +236,20 @@ fn one(home: &Home, text: &str, rows: &[Row]) -> Result<Found, SelectError> {
                 prompt: row.prompt.clone(),
             };
             let candidates = rows.iter().map(candidate).collect();
-            Err(SelectError::Ambiguous {
-                text: text.to_owned(),
-                candidates,
-            })
+            Err(SelectError::Ambiguous { text: text.to_owned(), candidates })
         }
     }
 }
 
 fn latest(index: &mut Index, repo: Option<&str>, resumable: bool) -> Result<Found, SelectError> {
     index.refresh()?;
-    let status = if resumable {
-        vec![StatusFilter::resumable()]
-    } else {
-        Vec::new()
-    };
-    let filter = Filter {
-        repo: repo.map(str::to_owned),
-        status,
-        limit: Some(1),
-    };
+    let status = if resumable { vec![StatusFilter::resumable()] } else { Vec::new() };
+    let filter = Filter { repo: repo.map(str::to_owned), status, limit: Some(1) };
     if let Some(row) = index.query(&filter)?.rows.first() {
         return Ok(Found::by_row(index.home(), row));
     }
     let any = |index: &mut Index, repo: Option<String>| {
-        let filter = Filter {
-            repo,
-            limit: Some(1),
-            ..Filter::default()
-        };
+        let filter = Filter { repo, limit: Some(1), ..Filter::default() };
         index.query(&filter).map(|listing| !listing.rows.is_empty())
     };
     let hint = match repo {

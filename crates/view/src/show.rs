@@ -121,14 +121,8 @@ fn files(session: &Session) -> Vec<File> {
     let file = |name: String| {
         let stat = disk.stat(&dir.join(&name)).ok()?;
         Some(match stat.is_dir {
-            true => File {
-                name: format!("{name}/"),
-                bytes: None,
-            },
-            false => File {
-                name,
-                bytes: Some(stat.len),
-            },
+            true => File { name: format!("{name}/"), bytes: None },
+            false => File { name, bytes: Some(stat.len) },
         })
     };
     names.into_iter().filter_map(file).collect()
@@ -142,9 +136,7 @@ struct Page<'a> {
 
 impl Page<'_> {
     fn line(&mut self, label: &str, paint: Paint, text: &str) {
-        let line = Line::new()
-            .with(Paint::Dim, format!("{label:<LABEL$}"))
-            .with(paint, text);
+        let line = Line::new().with(Paint::Dim, format!("{label:<LABEL$}")).with(paint, text);
         self.lines.push(line.render(self.style));
     }
 
@@ -160,38 +152,22 @@ impl Page<'_> {
 /// The page for people, without a line break at its end.
 #[must_use]
 pub fn show_text(show: &Show, style: &Style, now: Timestamp) -> String {
-    let mut page = Page {
-        style,
-        lines: vec![title(show, style)],
-    };
+    let mut page = Page { style, lines: vec![title(show, style)] };
     status_lines(show, &mut page, now);
     identity_lines(show, &mut page, now);
     spend_lines(show, &mut page, now);
     for (n, file) in show.files.iter().enumerate() {
-        let size = file
-            .bytes
-            .map(|size| format!("  {}", bytes(size)))
-            .unwrap_or_default();
+        let size = file.bytes.map(|size| format!("  {}", bytes(size))).unwrap_or_default();
         let label = if n == 0 { "files" } else { "" };
-        page.line(
-            label,
-            Paint::Plain,
-            &format!("{}{size}", sanitize(&file.name)),
-        );
+        page.line(label, Paint::Plain, &format!("{}{size}", sanitize(&file.name)));
     }
-    page.line(
-        "in",
-        Paint::Plain,
-        &sanitize(&show.dir.display().to_string()),
-    );
+    page.line("in", Paint::Plain, &sanitize(&show.dir.display().to_string()));
     page.lines.join("\n")
 }
 
 fn title(show: &Show, style: &Style) -> String {
     let id = show.id.to_string();
-    let number = show
-        .number
-        .map_or_else(|| "–".to_owned(), |number| format!("#{number}"));
+    let number = show.number.map_or_else(|| "–".to_owned(), |number| format!("#{number}"));
     let mut line = Line::new().with(Paint::Bold, number);
     if let Some(name) = &show.state.name {
         line = line.with(Paint::Bold, format!(" \"{}\"", sanitize(name)));
@@ -215,11 +191,7 @@ fn status_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
             page.wrapped("", Paint::Dim, &sanitize(hint));
         }
         if let Some(at) = stop.resets_at {
-            let text = format!(
-                "resets {} ({})",
-                relative(at, now),
-                page.style.date_and_time(at)
-            );
+            let text = format!("resets {} ({})", relative(at, now), page.style.date_and_time(at));
             page.line("", Paint::Plain, &text);
         }
     }
@@ -241,16 +213,8 @@ fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     }
     page.line("agent", Paint::Plain, &sanitize(&agent));
     let workspace = state.workspace().unwrap_or(&identity.workspace);
-    page.line(
-        "workspace",
-        Paint::Plain,
-        &sanitize(&workspace.display().to_string()),
-    );
-    page.line(
-        "repository",
-        Paint::Plain,
-        &sanitize(&identity.repo.identity),
-    );
+    page.line("workspace", Paint::Plain, &sanitize(&workspace.display().to_string()));
+    page.line("repository", Paint::Plain, &sanitize(&identity.repo.identity));
     if let Some(proof) = &identity.proof {
         page.line("proof", Paint::Plain, &sanitize(proof));
     }
@@ -259,11 +223,7 @@ fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
         page.line("lineage", Paint::Plain, &text);
     }
     let created = identity.created_at;
-    let text = format!(
-        "{} ({})",
-        relative(created, now),
-        page.style.date_and_time(created)
-    );
+    let text = format!("{} ({})", relative(created, now), page.style.date_and_time(created));
     page.line("created", Paint::Plain, &text);
     if let Some(text) = &state.last_text {
         page.wrapped("last words", Paint::Plain, &sanitize(text));
@@ -283,23 +243,13 @@ fn came_from(how: How) -> &'static str {
 
 fn spend_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     let state = &show.state;
-    let (runs, calls) = (
-        count(state.runs.into(), "run"),
-        count(state.tool_calls, "tool call"),
-    );
+    let (runs, calls) = (count(state.runs.into(), "run"), count(state.tool_calls, "tool call"));
     let work = format!("{} · {runs} · {calls}", state.turn.number);
     page.line("turns", Paint::Plain, &work);
     page.line("tokens", Paint::Plain, &usage_text(&state.usage));
-    page.line(
-        "cost",
-        Paint::Plain,
-        &money(state.cost, state.unpriced_calls),
-    );
+    page.line("cost", Paint::Plain, &money(state.cost, state.unpriced_calls));
     // The clock runs while a process does: a stop and a crash end it at the last event.
-    let until = state
-        .updated_at
-        .filter(|_| show.holder.is_none())
-        .unwrap_or(now);
+    let until = state.updated_at.filter(|_| show.holder.is_none()).unwrap_or(now);
     for (n, cap) in caps(state, until).iter().enumerate() {
         page.line(if n == 0 { "caps" } else { "" }, Paint::Plain, cap);
     }
@@ -332,21 +282,14 @@ fn caps(state: &State, until: Timestamp) -> Vec<String> {
         lines.push(format!("turns {} of {cap}", state.turn.number));
     }
     if let Some(cap) = caps.steps {
-        lines.push(format!(
-            "model calls of the turn {} of {cap}",
-            state.turn.calls
-        ));
+        lines.push(format!("model calls of the turn {} of {cap}", state.turn.calls));
     }
     if let Some(cap) = caps.wall_clock_secs.map(Duration::from_secs) {
         let used = cap.saturating_sub(caps.time_left(state, until).unwrap_or(cap));
         lines.push(format!("time {} of {}", duration(used), duration(cap)));
     }
     if let Some(cap) = caps.tokens {
-        lines.push(format!(
-            "tokens {} of {}",
-            tokens(state.usage.total()),
-            tokens(cap)
-        ));
+        lines.push(format!("tokens {} of {}", tokens(state.usage.total()), tokens(cap)));
     }
     if let Some(cap) = caps.cost_micros {
         let used = money(state.cost, state.unpriced_calls);

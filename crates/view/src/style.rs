@@ -22,21 +22,13 @@ impl Style {
     /// With the times of this machine.
     #[must_use]
     pub fn new(color: bool, width: usize) -> Self {
-        Self {
-            color,
-            width,
-            zone: TimeZone::system(),
-        }
+        Self { color, width, zone: TimeZone::system() }
     }
 
     /// Without colours, in UTC.
     #[must_use]
     pub fn plain(width: usize) -> Self {
-        Self {
-            color: false,
-            width,
-            zone: TimeZone::UTC,
-        }
+        Self { color: false, width, zone: TimeZone::UTC }
     }
 
     #[must_use]
@@ -52,17 +44,13 @@ impl Style {
     /// `18:03:22`
     #[must_use]
     pub fn time_of_day(&self, at: Timestamp) -> String {
-        at.to_zoned(self.zone.clone())
-            .strftime("%H:%M:%S")
-            .to_string()
+        at.to_zoned(self.zone.clone()).strftime("%H:%M:%S").to_string()
     }
 
     /// `2026-11-15 18:03 UTC`
     #[must_use]
     pub fn date_and_time(&self, at: Timestamp) -> String {
-        at.to_zoned(self.zone.clone())
-            .strftime("%Y-%m-%d %H:%M %Z")
-            .to_string()
+        at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M %Z").to_string()
     }
 }
 
@@ -162,10 +150,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     text.lines()
         .flat_map(|line| {
             let line = sanitize(line).trim_end().to_owned();
-            textwrap::wrap(&line, width.max(8))
-                .into_iter()
-                .map(Cow::into_owned)
-                .collect::<Vec<_>>()
+            textwrap::wrap(&line, width.max(8)).into_iter().map(Cow::into_owned).collect::<Vec<_>>()
         })
         .collect()
 }
@@ -214,16 +199,11 @@ fn escape_sequence(rest: &str) -> Option<usize> {
     let bytes = rest.as_bytes();
     match bytes.first()? {
         b'[' => {
-            let end = bytes[1..]
-                .iter()
-                .position(|byte| !(0x20..0x40).contains(byte))?
-                + 1;
+            let end = bytes[1..].iter().position(|byte| !(0x20..0x40).contains(byte))? + 1;
             (0x40..0x7f).contains(&bytes[end]).then_some(end + 1)
         }
         b']' | b'P' | b'X' | b'^' | b'_' => {
-            let end = bytes
-                .iter()
-                .position(|byte| matches!(byte, 0x07 | 0x1b | b'\n'))?;
+            let end = bytes.iter().position(|byte| matches!(byte, 0x07 | 0x1b | b'\n'))?;
             match bytes[end] {
                 0x07 => Some(end + 1),
                 0x1b if bytes.get(end + 1) == Some(&b'\\') => Some(end + 2),
@@ -248,11 +228,7 @@ pub fn relative(at: Timestamp, now: Timestamp) -> String {
         s @ 172_800..5_184_000 => format!("{} d", s / 86_400),
         _ => return at.strftime("%Y-%m-%d").to_string(),
     };
-    if seconds < 0 {
-        format!("in {span}")
-    } else {
-        format!("{span} ago")
-    }
+    if seconds < 0 { format!("in {span}") } else { format!("{span} ago") }
 }
 
 /// `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.

@@ -14,14 +14,8 @@ const ROOM_FOR_PROMPT: usize = 20;
 const GAP: usize = 2;
 
 /// A column and how readily it is left out: 0 never is.
-const COLUMNS: [(&str, u8); 6] = [
-    ("#", 0),
-    ("status", 0),
-    ("agent", 2),
-    ("turns", 4),
-    ("spend", 3),
-    ("updated", 1),
-];
+const COLUMNS: [(&str, u8); 6] =
+    [("#", 0), ("status", 0), ("agent", 2), ("turns", 4), ("spend", 3), ("updated", 1)];
 
 /// The colour that a status has everywhere.
 #[must_use]
@@ -47,13 +41,7 @@ pub fn list_table(rows: &[Row], style: &Style, now: Timestamp) -> String {
     }
     let cells: Vec<[String; 6]> = rows.iter().map(|row| cells(row, now)).collect();
     let widths: Vec<usize> = (0..COLUMNS.len())
-        .map(|n| {
-            cells
-                .iter()
-                .map(|row| style::width(&row[n]))
-                .max()
-                .unwrap_or(0)
-        })
+        .map(|n| cells.iter().map(|row| style::width(&row[n])).max().unwrap_or(0))
         .zip(COLUMNS)
         .map(|(width, (head, _))| width.max(head.len()))
         .collect();
@@ -101,8 +89,7 @@ fn fitting(widths: &[usize], total: usize) -> Vec<usize> {
 
 fn cells(row: &Row, now: Timestamp) -> [String; 6] {
     [
-        row.number
-            .map_or_else(|| "–".to_owned(), |number| number.to_string()),
+        row.number.map_or_else(|| "–".to_owned(), |number| number.to_string()),
         row.status().to_string(),
         shorten(&sanitize(&row.agent), 16).into_owned(),
         row.turns.to_string(),
@@ -112,10 +99,7 @@ fn cells(row: &Row, now: Timestamp) -> [String; 6] {
 }
 
 fn spend(row: &Row) -> String {
-    match (
-        row.tokens,
-        style::money(row.cost, row.unpriced_calls).as_str(),
-    ) {
+    match (row.tokens, style::money(row.cost, row.unpriced_calls).as_str()) {
         (0, "–" | "$0.00") => "–".to_owned(),
         (tokens, "–" | "$0.00") => style::tokens(tokens),
         (tokens, money) => format!("{} {money}", style::tokens(tokens)),
@@ -144,9 +128,7 @@ fn painted(table: &Table, rows: impl Iterator<Item = (Status, bool)>, style: &St
     for (line, (status, has_problem)) in lines.zip(rows) {
         let word = status.to_string();
         let paint = status_paint(status);
-        let mut line = line
-            .trim_end()
-            .replacen(&word, &style.paint(paint, &word), 1);
+        let mut line = line.trim_end().replacen(&word, &style.paint(paint, &word), 1);
         if has_problem {
             line = line.replacen('⚠', &style.paint(Paint::Yellow, "⚠"), 1);
         }

@@ -6,30 +6,16 @@ use serde_json::Value;
 use crate::style::{bytes, count, sanitize, shorten};
 
 /// The fields of a tool's input that tell what it does, the most telling first.
-const TELLING: [&str; 9] = [
-    "command",
-    "cmd",
-    "pattern",
-    "file_path",
-    "path",
-    "query",
-    "url",
-    "description",
-    "prompt",
-];
+const TELLING: [&str; 9] =
+    ["command", "cmd", "pattern", "file_path", "path", "query", "url", "description", "prompt"];
 
 /// What a tool is asked for, in a few words.
 pub(crate) fn telling(input: &Payload) -> String {
     let head = input.head();
     match serde_json::from_str::<Value>(head) {
         Ok(Value::Object(fields)) => {
-            let named = TELLING
-                .iter()
-                .find_map(|name| fields.get(*name))
-                .and_then(words);
-            let found = named
-                .or_else(|| fields.values().find_map(words))
-                .unwrap_or_default();
+            let named = TELLING.iter().find_map(|name| fields.get(*name)).and_then(words);
+            let found = named.or_else(|| fields.values().find_map(words)).unwrap_or_default();
             match (fields.get("pattern"), fields.get("path").and_then(words)) {
                 (Some(_), Some(path)) => format!("{found} in {path}"),
                 _ => found,
@@ -59,11 +45,7 @@ fn words(value: &Value) -> Option<String> {
 /// A string value in JSON that may be cut off anywhere.
 fn started_value(json: &str, name: &str) -> Option<String> {
     let (_, after) = json.split_once(&format!("\"{name}\""))?;
-    let value = after
-        .trim_start()
-        .strip_prefix(':')?
-        .trim_start()
-        .strip_prefix('"')?;
+    let value = after.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
     let mut text = String::new();
     let mut chars = value.chars();
     loop {

@@ -21,21 +21,12 @@ pub(crate) struct Stamp {
 
 impl Stamp {
     /// There is no journal, or it can't be looked at.
-    pub(crate) const MISSING: Self = Self {
-        len: -1,
-        mtime_ns: 0,
-    };
+    pub(crate) const MISSING: Self = Self { len: -1, mtime_ns: 0 };
     /// Fits no journal: whoever gets it is read again at the next look.
-    pub(crate) const UNSETTLED: Self = Self {
-        len: -2,
-        mtime_ns: 0,
-    };
+    pub(crate) const UNSETTLED: Self = Self { len: -2, mtime_ns: 0 };
 
     fn of(stat: &Stat) -> Self {
-        Self {
-            len: stat.st_size,
-            mtime_ns: mtime_ns(stat),
-        }
+        Self { len: stat.st_size, mtime_ns: mtime_ns(stat) }
     }
 }
 
@@ -93,10 +84,8 @@ fn sessions(repo: &rustix::fd::OwnedFd) -> io::Result<Vec<(SessionId, Stamp)>> {
         let Ok(id) = name.parse::<SessionId>() else {
             continue;
         };
-        if !matches!(
-            entry.file_type(),
-            FileType::Directory | FileType::Symlink | FileType::Unknown
-        ) {
+        if !matches!(entry.file_type(), FileType::Directory | FileType::Symlink | FileType::Unknown)
+        {
             continue;
         }
         path.clear();
@@ -111,14 +100,10 @@ fn sessions(repo: &rustix::fd::OwnedFd) -> io::Result<Vec<(SessionId, Stamp)>> {
 
 /// When something in a directory last changed; `None` where it can't be told.
 pub(crate) fn changed_at(path: &Path) -> Option<i64> {
-    statat(CWD, path, AtFlags::empty())
-        .ok()
-        .map(|stat| mtime_ns(&stat))
+    statat(CWD, path, AtFlags::empty()).ok().map(|stat| mtime_ns(&stat))
 }
 
 fn mtime_ns(stat: &Stat) -> i64 {
     let nanos = i64::try_from(stat.st_mtime_nsec).unwrap_or_default();
-    stat.st_mtime
-        .saturating_mul(1_000_000_000)
-        .saturating_add(nanos)
+    stat.st_mtime.saturating_mul(1_000_000_000).saturating_add(nanos)
 }

@@ -125,10 +125,7 @@ struct Git {
 
 impl Default for Git {
     fn default() -> Git {
-        Git {
-            program: "git".into(),
-            env: Vec::new(),
-        }
+        Git { program: "git".into(), env: Vec::new() }
     }
 }
 
@@ -165,10 +162,8 @@ impl Facts {
 
 impl Git {
     fn identify(&self, dir: &Path) -> Result<Repo, RepoError> {
-        let dir = std::fs::canonicalize(dir).map_err(|source| RepoError::Unreadable {
-            path: dir.to_owned(),
-            source,
-        })?;
+        let dir = std::fs::canonicalize(dir)
+            .map_err(|source| RepoError::Unreadable { path: dir.to_owned(), source })?;
         if !dir.is_dir() {
             return Err(RepoError::NotADirectory(dir));
         }
@@ -223,20 +218,12 @@ impl Git {
             // In a circle nobody is the source. The first by name is taken, so that all agree.
             if let Some(start) = chain.iter().position(|path| *path == here) {
                 let least = chain.iter().skip(start).min().unwrap_or(&here);
-                let kind = if chain.len() == 1 {
-                    own_kind
-                } else {
-                    Kind::Path
-                };
+                let kind = if chain.len() == 1 { own_kind } else { Kind::Path };
                 return (path_identity(least), kind);
             }
             chain.push(here);
         }
-        let kind = if chain.len() == 1 {
-            own_kind
-        } else {
-            Kind::Path
-        };
+        let kind = if chain.len() == 1 { own_kind } else { Kind::Path };
         let last = chain.last().map(PathBuf::as_path);
         (path_identity(last.unwrap_or(first.main_path())), kind)
     }
@@ -285,11 +272,7 @@ impl Git {
 
     /// Before the first commit, `rev-parse` cannot name the branch.
     fn unborn_branch(&self, dir: &Path) -> Option<String> {
-        let output = self
-            .command(dir, None)
-            .args(["symbolic-ref", "-q", "HEAD"])
-            .output()
-            .ok()?;
+        let output = self.command(dir, None).args(["symbolic-ref", "-q", "HEAD"]).output().ok()?;
         branch_name(output.stdout.trim_ascii_end())
     }
 
@@ -334,9 +317,7 @@ fn facts(dir: &Path, next: &str, stdout: &[u8], remote: Option<Target>) -> Optio
     let [flags, common, up] = answers.as_slice() else {
         return None;
     };
-    let mut flags = flags
-        .split(|&b| b == b'\n')
-        .filter(|flag| !flag.starts_with(b"--"));
+    let mut flags = flags.split(|&b| b == b'\n').filter(|flag| !flag.starts_with(b"--"));
     let bare = flags.next()? == b"true";
     let inside = flags.next()? == b"true";
     let up = up.strip_suffix(b"\n").unwrap_or(up);
@@ -428,9 +409,7 @@ fn locate(path: &Path) -> PathBuf {
     }
     with_suffix.extend_from_slice(b".git");
     let candidates = [path.to_owned(), OsString::from_vec(with_suffix).into()];
-    let found = candidates
-        .iter()
-        .find_map(|path| std::fs::canonicalize(path).ok());
+    let found = candidates.iter().find_map(|path| std::fs::canonicalize(path).ok());
     found.unwrap_or_else(|| {
         let above = path.ancestors().skip(1);
         let existing = above.filter_map(|above| Some((above, std::fs::canonicalize(above).ok()?)));
@@ -443,15 +422,7 @@ fn locate(path: &Path) -> PathBuf {
 
 fn by_path(root: PathBuf, kind: Kind, note: Option<String>) -> Repo {
     let identity = path_identity(&root);
-    Repo {
-        id: id(&identity, kind),
-        identity,
-        root,
-        kind,
-        head: None,
-        branch: None,
-        note,
-    }
+    Repo { id: id(&identity, kind), identity, root, kind, head: None, branch: None, note }
 }
 
 fn path_identity(path: &Path) -> String {
@@ -465,9 +436,7 @@ fn id(identity: &str, kind: Kind) -> String {
         // The last part says most; `/srv/app/.git` is known as `app`.
         Kind::Path | Kind::Bare | Kind::NoGit => {
             let path = identity.trim_end_matches("/.git").trim_end_matches(".git");
-            path.rsplit('/')
-                .find(|part| !part.is_empty())
-                .unwrap_or("root")
+            path.rsplit('/').find(|part| !part.is_empty()).unwrap_or("root")
         }
     };
     let mut slug = String::new();

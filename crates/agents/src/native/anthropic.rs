@@ -36,16 +36,9 @@ impl Anthropic {
     /// # Errors
     /// When address, key or certificates cannot be used.
     pub fn new(model: &str, settings: &Settings) -> Result<Self, ModelError> {
-        let client = Client::new(
-            Provider::Anthropic,
-            settings,
-            "/messages",
-            ("x-api-key", ""),
-        )?
-        .with_header("anthropic-version", "2023-06-01");
-        let known = settings
-            .context_tokens
-            .or_else(|| price::context_tokens(model));
+        let client = Client::new(Provider::Anthropic, settings, "/messages", ("x-api-key", ""))?
+            .with_header("anthropic-version", "2023-06-01");
+        let known = settings.context_tokens.or_else(|| price::context_tokens(model));
         Ok(Self {
             client,
             name: format!("anthropic/{model}"),
@@ -74,9 +67,7 @@ impl Model for Anthropic {
 fn encode(model: &str, effort: Option<Effort>, request: &Request<'_>) -> Value {
     let mut messages: Vec<Value> = request.messages.iter().filter_map(encode_message).collect();
     mark_last(&mut messages);
-    let max = request
-        .max_output
-        .unwrap_or_else(|| price::max_output(model));
+    let max = request.max_output.unwrap_or_else(|| price::max_output(model));
     let mut body = json!({
         "model": model,
         "max_tokens": max,
@@ -144,11 +135,7 @@ fn encode_block(block: &Block) -> Option<Value> {
             "name": name,
             "input": input_object(input),
         }),
-        Block::ToolResult {
-            id,
-            output,
-            is_error,
-        } => json!({
+        Block::ToolResult { id, output, is_error } => json!({
             "type": "tool_result",
             "tool_use_id": clean_id(id),
             "content": output,
@@ -175,17 +162,10 @@ fn input_object(input: &str) -> Value {
 
 /// Marks the end of the conversation for the cache. Thinking cannot carry the mark.
 fn mark_last(messages: &mut [Value]) {
-    let last = messages
-        .last_mut()
-        .and_then(|message| message.get_mut("content"));
-    let block = last
-        .and_then(Value::as_array_mut)
-        .and_then(|blocks| blocks.last_mut());
+    let last = messages.last_mut().and_then(|message| message.get_mut("content"));
+    let block = last.and_then(Value::as_array_mut).and_then(|blocks| blocks.last_mut());
     if let Some(Value::Object(block)) = block
-        && !block
-            .get("type")
-            .and_then(Value::as_str)
-            .is_some_and(|kind| kind.contains("thinking"))
+        && !block.get("type").and_then(Value::as_str).is_some_and(|kind| kind.contains("thinking"))
     {
         block.insert("cache_control".to_owned(), ephemeral());
     }
@@ -206,22 +186,13 @@ fn think(body: &mut Value, model: &str, effort: Effort, max: u32, messages: &[Me
     let budget = wanted.min(max / 2);
     // With a budget, a turn that is under way must have begun with thinking. One that another
     // model began did not, and goes on without.
-    let last = messages
-        .iter()
-        .rev()
-        .find(|message| message.role == Role::Assistant);
+    let last = messages.iter().rev().find(|message| message.role == Role::Assistant);
     let uses_tools = |message: &Message| {
-        message
-            .blocks
-            .iter()
-            .any(|block| matches!(block, Block::ToolUse { .. }))
+        message.blocks.iter().any(|block| matches!(block, Block::ToolUse { .. }))
     };
     let begun_without = last.is_some_and(|message| {
         let first = message.blocks.iter().find_map(encode_block);
-        let kind = first
-            .as_ref()
-            .and_then(|block| block["type"].as_str())
-            .unwrap_or_default();
+        let kind = first.as_ref().and_then(|block| block["type"].as_str()).unwrap_or_default();
         uses_tools(message) && !kind.contains("thinking")
     });
     if budget >= 1024 && version(model) >= (3, 7) && !begun_without {
@@ -242,17 +213,9 @@ fn version(model: &str) -> (u32, u32) {
 #[derive(Debug)]
 enum Part {
     Text(String),
-    Thinking {
-        text: String,
-        signature: String,
-    },
+    Thinking { text: String, signature: String },
     Redacted(String),
-    Tool {
-        id: String,
-        name: String,
-        json: String,
-        whole: String,
-    },
+    Tool { id: String, name: String, json: String, whole: String },
     Unknown,
 }
 
@@ -294,23 +257,15 @@ impl Decode {
         let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
         let part = match block["type"].as_str() {
             Some("text") => Part::Text(text("text")),
-            Some("thinking") => Part::Thinking {
-                text: text("thinking"),
-                signature: text("signature"),
-            },
+            Some("thinking") => {
+                Part::Thinking { text: text("thinking"), signature: text("signature") }
+            }
             Some("redacted_thinking") => Part::Redacted(text("data")),
             Some("tool_use") => {
                 // Some compatible servers send the whole input here, and no deltas.
                 let whole = block["input"].as_object().filter(|input| !input.is_empty());
-                let whole = whole
-                    .map(|_| block["input"].to_string())
-                    .unwrap_or_default();
-                Part::Tool {
-                    id: text("id"),
-                    name: text("name"),
-                    json: String::new(),
-                    whole,
-                }
+                let whole = whole.map(|_| block["input"].to_string()).unwrap_or_default();
+                Part::Tool { id: text("id"), name: text("name"), json: String::new(), whole }
             }
             _ => Part::Unknown,
         };
@@ -342,14 +297,7 @@ impl Decode {
             (Some(Part::Tool { id, name, json, .. }), Some("input_json_delta")) => {
                 let more = more("partial_json");
                 json.push_str(more);
-                emit(
-                    on,
-                    Delta::ToolInput {
-                        id,
-                        name,
-                        json: more,
-                    },
-                )
+                emit(on, Delta::ToolInput { id, name, json: more })
             }
             _ => Ok(()),
         }
@@ -384,11 +332,7 @@ impl Decoder for Decode {
                 return Ok(Progress::Done);
             }
             Some("error") => {
-                return Err(failure::from_event(
-                    Provider::Anthropic,
-                    &value,
-                    Timestamp::now(),
-                ));
+                return Err(failure::from_event(Provider::Anthropic, &value, Timestamp::now()));
             }
             _ => {}
         }
@@ -409,36 +353,17 @@ impl Decoder for Decode {
             }
             Part::Redacted(data) => {
                 let signature = Some(format!("{REDACTED}{data}"));
-                Some(Block::Thinking {
-                    text: String::new(),
-                    signature,
-                })
+                Some(Block::Thinking { text: String::new(), signature })
             }
-            Part::Tool {
-                id,
-                name,
-                json,
-                whole,
-            } => {
-                let input = [json, whole, "{}".to_owned()]
-                    .into_iter()
-                    .find(|text| !text.is_empty());
-                Some(Block::ToolUse {
-                    id,
-                    name,
-                    input: input.unwrap_or_default(),
-                })
+            Part::Tool { id, name, json, whole } => {
+                let input =
+                    [json, whole, "{}".to_owned()].into_iter().find(|text| !text.is_empty());
+                Some(Block::ToolUse { id, name, input: input.unwrap_or_default() })
             }
             Part::Unknown => None,
         });
         let blocks = blocks.collect();
-        Ok(Reply {
-            blocks,
-            stop,
-            usage: self.usage,
-            model: self.model,
-            id: self.id,
-        })
+        Ok(Reply { blocks, stop, usage: self.usage, model: self.model, id: self.id })
     }
 }
 
@@ -466,13 +391,8 @@ mod tests {
     }
 
     fn body(effort: Option<Effort>, model: &str, messages: &[Message]) -> Value {
-        let request = Request {
-            system: "",
-            messages,
-            tools: &[],
-            max_output: None,
-            earlier_replies: 0,
-        };
+        let request =
+            Request { system: "", messages, tools: &[], max_output: None, earlier_replies: 0 };
         encode(model, effort, &request)
     }
 
@@ -480,53 +400,29 @@ mod tests {
     fn thinking_is_asked_for_in_the_models_own_way() {
         let prompt = [Message::user("hi")];
         let old = body(Some(Effort::Low), "claude-sonnet-4-5", &prompt);
-        assert_eq!(
-            old["thinking"],
-            json!({ "type": "enabled", "budget_tokens": 4096 })
-        );
+        assert_eq!(old["thinking"], json!({ "type": "enabled", "budget_tokens": 4096 }));
         let new = body(Some(Effort::High), "claude-opus-4-7", &prompt);
         assert_eq!(new["thinking"], json!({ "type": "adaptive" }));
         assert_eq!(new["output_config"], json!({ "effort": "high" }));
         assert_eq!(body(None, "claude-opus-4-7", &prompt).get("thinking"), None);
-        let tool = Block::ToolUse {
-            id: "a".into(),
-            name: "glob".into(),
-            input: "{}".into(),
-        };
+        let tool = Block::ToolUse { id: "a".into(), name: "glob".into(), input: "{}".into() };
         let begun = [Message::user("hi"), Message::assistant(vec![tool])];
-        assert_eq!(
-            body(Some(Effort::Low), "claude-sonnet-4-5", &begun).get("thinking"),
-            None
-        );
+        assert_eq!(body(Some(Effort::Low), "claude-sonnet-4-5", &begun).get("thinking"), None);
     }
 
     #[test]
     fn foreign_blocks_are_made_fit() {
-        let foreign = Block::Thinking {
-            text: "t".into(),
-            signature: Some("openai:{}".into()),
-        };
+        let foreign = Block::Thinking { text: "t".into(), signature: Some("openai:{}".into()) };
         assert_eq!(encode_block(&foreign), None);
-        let call = Block::ToolUse {
-            id: "a.b:1".into(),
-            name: "x".into(),
-            input: "{oops".into(),
-        };
+        let call = Block::ToolUse { id: "a.b:1".into(), name: "x".into(), input: "{oops".into() };
         let encoded = encode_block(&call).unwrap();
         assert_eq!(encoded["id"], "a_b_1");
         assert_eq!(encoded["input"], json!({ "unreadable_input": "{oops" }));
         assert_eq!(encode_message(&Message::user(" \n")), None);
         let mixed = Message::results(vec![
             Block::text("and now?"),
-            Block::ToolResult {
-                id: "a".into(),
-                output: "o".into(),
-                is_error: false,
-            },
+            Block::ToolResult { id: "a".into(), output: "o".into(), is_error: false },
         ]);
-        assert_eq!(
-            encode_message(&mixed).unwrap()["content"][0]["type"],
-            "tool_result"
-        );
+        assert_eq!(encode_message(&mixed).unwrap()["content"][0]["type"], "tool_result");
     }
 }

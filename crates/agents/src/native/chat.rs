@@ -36,9 +36,7 @@ impl Chat {
     pub fn new(model: &str, settings: &Settings) -> Result<Self, ModelError> {
         let header = ("authorization", "Bearer ");
         let client = Client::new(Provider::Chat, settings, "/chat/completions", header)?;
-        let known = settings
-            .context_tokens
-            .or_else(|| price::context_tokens(model));
+        let known = settings.context_tokens.or_else(|| price::context_tokens(model));
         Ok(Self {
             client,
             name: format!("chat/{model}"),
@@ -60,12 +58,8 @@ impl Model for Chat {
 
     fn call(&mut self, request: &Request<'_>, on: &mut OnDelta<'_>) -> Result<Reply, ModelError> {
         let body = encode(&self.model, self.effort, request);
-        let said = request
-            .messages
-            .iter()
-            .filter(|message| message.role == Role::Assistant);
-        self.client
-            .run(&body, Decode::new(&self.model, said.count()), on)
+        let said = request.messages.iter().filter(|message| message.role == Role::Assistant);
+        self.client.run(&body, Decode::new(&self.model, said.count()), on)
     }
 }
 
@@ -123,11 +117,7 @@ fn encode_message(message: &Message, into: &mut Vec<Value>) {
                 "type": "function",
                 "function": { "name": name, "arguments": input },
             })),
-            Block::ToolResult {
-                id,
-                output,
-                is_error,
-            } => into.push(json!({
+            Block::ToolResult { id, output, is_error } => into.push(json!({
                 "role": "tool",
                 "tool_call_id": id,
                 "content": result_text(output, *is_error),
@@ -137,16 +127,8 @@ fn encode_message(message: &Message, into: &mut Vec<Value>) {
     if text.is_empty() && calls.is_empty() {
         return;
     }
-    let role = if message.role == Role::User {
-        "user"
-    } else {
-        "assistant"
-    };
-    let content = if text.is_empty() {
-        Value::Null
-    } else {
-        text.into()
-    };
+    let role = if message.role == Role::User { "user" } else { "assistant" };
+    let content = if text.is_empty() { Value::Null } else { text.into() };
     let mut encoded = json!({ "role": role, "content": content });
     if !calls.is_empty() {
         encoded["tool_calls"] = calls.into();
@@ -208,10 +190,7 @@ impl Decode {
         for call in delta["tool_calls"].as_array().into_iter().flatten() {
             self.tool_call(call, on)?;
         }
-        if let Some(reason) = choice["finish_reason"]
-            .as_str()
-            .filter(|text| !text.is_empty())
-        {
+        if let Some(reason) = choice["finish_reason"].as_str().filter(|text| !text.is_empty()) {
             self.finish = Some(reason.to_owned());
         }
         Ok(())
@@ -225,22 +204,14 @@ impl Decode {
             Some(_) => self.calls.iter().position(|call| call.index == index),
             // Without an index, what names itself anew is a new call, the rest goes on.
             None if id.is_empty() && name.is_empty() => self.calls.len().checked_sub(1),
-            None => self
-                .calls
-                .iter()
-                .position(|call| !id.is_empty() && call.id == id),
+            None => self.calls.iter().position(|call| !id.is_empty() && call.id == id),
         };
         let at = at.unwrap_or_else(|| {
-            self.calls.push(ToolCall {
-                index,
-                ..ToolCall::default()
-            });
+            self.calls.push(ToolCall { index, ..ToolCall::default() });
             self.calls.len() - 1
         });
         if at >= MAX_CALLS {
-            return Err(ModelError::StreamCut(
-                "too many tool calls in one answer".into(),
-            ));
+            return Err(ModelError::StreamCut("too many tool calls in one answer".into()));
         }
         let call = &mut self.calls[at];
         if call.id.is_empty() {
@@ -255,14 +226,7 @@ impl Decode {
             whole => whole.to_string(),
         };
         call.json.push_str(&json);
-        emit(
-            on,
-            Delta::ToolInput {
-                id: &call.id,
-                name: &call.name,
-                json: &json,
-            },
-        )
+        emit(on, Delta::ToolInput { id: &call.id, name: &call.name, json: &json })
     }
 }
 
@@ -275,11 +239,7 @@ impl Decoder for Decode {
             return Err(ModelError::StreamCut("an event is not JSON".into()));
         };
         if value.get("error").is_some_and(|error| !error.is_null()) {
-            return Err(failure::from_event(
-                Provider::Chat,
-                &value,
-                Timestamp::now(),
-            ));
+            return Err(failure::from_event(Provider::Chat, &value, Timestamp::now()));
         }
         if let Some(id) = value["id"].as_str().filter(|id| !id.is_empty()) {
             self.id = Some(id.to_owned());
@@ -304,9 +264,7 @@ impl Decoder for Decode {
 
     fn finish(self) -> Result<Reply, ModelError> {
         let Some(finish) = self.finish else {
-            return Err(ModelError::StreamCut(
-                "it ended before a finish_reason".into(),
-            ));
+            return Err(ModelError::StreamCut("it ended before a finish_reason".into()));
         };
         let stop = match finish.as_str() {
             "length" => StopReason::MaxTokens,
@@ -319,10 +277,7 @@ impl Decoder for Decode {
         };
         let mut blocks = Vec::new();
         if !self.thinking.is_empty() {
-            blocks.push(Block::Thinking {
-                text: self.thinking,
-                signature: None,
-            });
+            blocks.push(Block::Thinking { text: self.thinking, signature: None });
         }
         if !self.text.is_empty() {
             blocks.push(Block::Text { text: self.text });
@@ -330,24 +285,10 @@ impl Decoder for Decode {
         for (number, call) in self.calls.into_iter().enumerate() {
             let made = format!("call-{}-{number}", self.before);
             let id = if call.id.is_empty() { made } else { call.id };
-            let input = if call.json.is_empty() {
-                "{}".to_owned()
-            } else {
-                call.json
-            };
-            blocks.push(Block::ToolUse {
-                id,
-                name: call.name,
-                input,
-            });
+            let input = if call.json.is_empty() { "{}".to_owned() } else { call.json };
+            blocks.push(Block::ToolUse { id, name: call.name, input });
         }
-        Ok(Reply {
-            blocks,
-            stop,
-            usage: self.usage,
-            model: self.model,
-            id: self.id,
-        })
+        Ok(Reply { blocks, stop, usage: self.usage, model: self.model, id: self.id })
     }
 }
 
@@ -360,10 +301,7 @@ mod tests {
     fn decode(events: &[Value]) -> Result<Reply, ModelError> {
         let mut decoder = Decode::new("m", 3);
         for event in events {
-            let event = Event {
-                name: None,
-                data: event.to_string(),
-            };
+            let event = Event { name: None, data: event.to_string() };
             decoder.event(&event, &mut |_| ControlFlow::Continue(()))?;
         }
         decoder.finish()
@@ -396,21 +334,12 @@ mod tests {
             json!({ "index": 0, "function": { "arguments": "{}" } }),
             json!({ "index": 1, "function": { "arguments": ":1}" } }),
         ]);
-        assert_eq!(
-            interleaved,
-            [call("a", "x", "{}"), call("b", "y", "{\"k\":1}")]
-        );
+        assert_eq!(interleaved, [call("a", "x", "{}"), call("b", "y", "{\"k\":1}")]);
         let bare = calls(&[
             json!({ "function": { "name": "x", "arguments": { "a": 1 } } }),
             json!({ "function": { "name": "x" } }),
         ]);
-        assert_eq!(
-            bare,
-            [
-                call("call-3-0", "x", "{\"a\":1}"),
-                call("call-3-1", "x", "{}")
-            ]
-        );
+        assert_eq!(bare, [call("call-3-0", "x", "{\"a\":1}"), call("call-3-1", "x", "{}")]);
         let no_index = calls(&[
             json!({ "id": "a", "function": { "name": "x", "arguments": "{" } }),
             json!({ "function": { "arguments": "}" } }),

@@ -47,11 +47,7 @@ pub(super) fn from_response(
     let mut fields = parsed.as_ref().map(read_fields).unwrap_or_default();
     if fields.message.is_empty() {
         let text = body.trim();
-        fields.message = if text.is_empty() {
-            format!("HTTP {status}")
-        } else {
-            text.to_owned()
-        };
+        fields.message = if text.is_empty() { format!("HTTP {status}") } else { text.to_owned() };
     }
     let wait = wait(&fields, Some(headers), now);
     classify(provider, status, fields, wait)
@@ -71,11 +67,7 @@ pub(super) fn from_event(provider: Provider, event: &Value, now: Timestamp) -> M
 /// Shortens to [`MAX_MESSAGE`] bytes, at a character's boundary.
 pub(super) fn shorten(text: &str) -> String {
     let cut = text.floor_char_boundary(MAX_MESSAGE);
-    if cut == text.len() {
-        text.to_owned()
-    } else {
-        format!("{}…", &text[..cut])
-    }
+    if cut == text.len() { text.to_owned() } else { format!("{}…", &text[..cut]) }
 }
 
 fn read_fields(value: &Value) -> Fields {
@@ -85,13 +77,7 @@ fn read_fields(value: &Value) -> Fields {
         Some(Value::Null) | None => value,
         Some(error) => error,
     };
-    let text = |name: &str| {
-        error
-            .get(name)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let text = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let message = match error {
         Value::String(message) => message.clone(),
         _ => text("message"),
@@ -102,81 +88,43 @@ fn read_fields(value: &Value) -> Fields {
         kind: text("type"),
         code: text("code"),
         message,
-        status: status
-            .and_then(|n| u16::try_from(n).ok())
-            .filter(|n| (400..600).contains(n)),
+        status: status.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n)),
         resets_at: error
             .get("resets_at")
             .and_then(Value::as_i64)
             .and_then(|seconds| Timestamp::from_second(seconds).ok()),
-        resets_in: error
-            .get("resets_in_seconds")
-            .and_then(Value::as_f64)
-            .and_then(seconds),
+        resets_in: error.get("resets_in_seconds").and_then(Value::as_f64).and_then(seconds),
     }
 }
 
 /// The HTTP status that an error type has when it comes before the stream.
 fn stands_for(fields: &Fields) -> u16 {
     let named = |name: &str| fields.kind == name || fields.code == name;
-    if ["invalid_request_error", "not_found_error", "invalid_prompt"]
-        .into_iter()
-        .any(named)
-    {
+    if ["invalid_request_error", "not_found_error", "invalid_prompt"].into_iter().any(named) {
         return 400;
     }
     500
 }
 
-const SPENT: &[&str] = &[
-    "insufficient_quota",
-    "billing_hard_limit_reached",
-    "billing_error",
-];
-const LIMIT: &[&str] = &[
-    "rate_limit_error",
-    "rate_limit_exceeded",
-    "usage_limit_reached",
-];
+const SPENT: &[&str] = &["insufficient_quota", "billing_hard_limit_reached", "billing_error"];
+const LIMIT: &[&str] = &["rate_limit_error", "rate_limit_exceeded", "usage_limit_reached"];
 const OVERLOAD: &[&str] = &["overloaded_error", "server_is_overloaded", "slow_down"];
-const KEY: &[&str] = &[
-    "authentication_error",
-    "permission_error",
-    "invalid_api_key",
-];
+const KEY: &[&str] = &["authentication_error", "permission_error", "invalid_api_key"];
 const TOO_LONG: &[&str] = &["context_length_exceeded", "request_too_large"];
 
 fn classify(provider: Provider, status: u16, fields: Fields, wait: Wait) -> ModelError {
-    let is = |names: &[&str]| {
-        names
-            .iter()
-            .any(|name| fields.kind == *name || fields.code == *name)
-    };
+    let is = |names: &[&str]| names.iter().any(|name| fields.kind == *name || fields.code == *name);
     let message = shorten(&fields.message);
-    let Wait {
-        resets_at,
-        retry_after,
-    } = wait;
+    let Wait { resets_at, retry_after } = wait;
     let quota = status == 402 || is(SPENT);
     if quota || status == 429 || is(LIMIT) {
-        return ModelError::Limit {
-            message,
-            resets_at,
-            retry_after,
-            quota,
-        };
+        return ModelError::Limit { message, resets_at, retry_after, quota };
     }
     if matches!(status, 503 | 529) || is(OVERLOAD) {
-        return ModelError::Overloaded {
-            message,
-            retry_after,
-        };
+        return ModelError::Overloaded { message, retry_after };
     }
     if matches!(status, 401 | 403) || is(KEY) {
-        return ModelError::NotSignedIn {
-            message,
-            fix: provider.fix(),
-        };
+        return ModelError::NotSignedIn { message, fix: provider.fix() };
     }
     let anthropic_too_long = provider == Provider::Anthropic
         && fields.kind == "invalid_request_error"
@@ -193,10 +141,7 @@ fn classify(provider: Provider, status: u16, fields: Fields, wait: Wait) -> Mode
 
 /// The body's own fields first: they speak of the very limit that was hit.
 fn wait(fields: &Fields, headers: Option<&HeaderMap>, now: Timestamp) -> Wait {
-    let mut wait = Wait {
-        resets_at: fields.resets_at,
-        retry_after: fields.resets_in,
-    };
+    let mut wait = Wait { resets_at: fields.resets_at, retry_after: fields.resets_in };
     if let Some(headers) = headers {
         wait.retry_after = wait.retry_after.or_else(|| retry_after(headers, now));
         wait.resets_at = wait.resets_at.or_else(|| reset_header(headers, now));
@@ -211,10 +156,7 @@ fn wait(fields: &Fields, headers: Option<&HeaderMap>, now: Timestamp) -> Wait {
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers
-        .get(name)
-        .and_then(|value| value.to_str().ok())
-        .map(str::trim)
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
 fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
@@ -278,9 +220,7 @@ fn span(text: &str) -> Option<Duration> {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
         let number: f64 = rest[..digits].parse().ok()?;
         rest = &rest[digits..];
-        let unit = rest
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(rest.len());
+        let unit = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
         total += number
             * match &rest[..unit] {
                 "d" => 86_400.0,
@@ -324,12 +264,7 @@ mod tests {
 
     fn limited(pairs: &[(&str, &str)], body: &str) -> (Option<i64>, Option<u64>, bool) {
         match from_response(Provider::OpenAi, 429, &headers(pairs), body, now()) {
-            ModelError::Limit {
-                resets_at,
-                retry_after,
-                quota,
-                ..
-            } => (
+            ModelError::Limit { resets_at, retry_after, quota, .. } => (
                 resets_at.map(|at| at.as_second() - 1_800_000_000),
                 retry_after.map(|wait| wait.as_secs()),
                 quota,
@@ -341,26 +276,15 @@ mod tests {
     #[test]
     fn the_reset_time_comes_from_wherever_it_is() {
         assert_eq!(limited(&[], ""), (None, None, false));
-        assert_eq!(
-            limited(&[("retry-after", "30")], ""),
-            (Some(30), Some(30), false)
-        );
-        assert_eq!(
-            limited(&[("retry-after-ms", "1500")], ""),
-            (Some(1), Some(1), false)
-        );
+        assert_eq!(limited(&[("retry-after", "30")], ""), (Some(30), Some(30), false));
+        assert_eq!(limited(&[("retry-after-ms", "1500")], ""), (Some(1), Some(1), false));
         let date = ("retry-after", "Fri, 15 Jan 2027 08:01:00 GMT");
         assert_eq!(limited(&[date], ""), (Some(60), Some(60), false));
         let unified = ("anthropic-ratelimit-unified-reset", "1800003600");
         assert_eq!(limited(&[unified], ""), (Some(3600), Some(3600), false));
-        assert_eq!(
-            limited(&[unified, ("retry-after", "5")], ""),
-            (Some(3600), Some(5), false)
-        );
-        let openai = [
-            ("x-ratelimit-reset-requests", "1m30.5s"),
-            ("x-ratelimit-reset-tokens", "6ms"),
-        ];
+        assert_eq!(limited(&[unified, ("retry-after", "5")], ""), (Some(3600), Some(5), false));
+        let openai =
+            [("x-ratelimit-reset-requests", "1m30.5s"), ("x-ratelimit-reset-tokens", "6ms")];
         assert_eq!(limited(&openai, ""), (Some(90), Some(90), false));
         let left = [
             ("x-ratelimit-remaining-requests", "59"),
@@ -394,10 +318,7 @@ mod tests {
         let body =
             r#"{"error":{"type":"invalid_request_error","message":"429 rate limit overloaded"}}"#;
         let error = from_response(Provider::OpenAi, 400, &HeaderMap::new(), body, now());
-        assert!(
-            matches!(error, ModelError::BadRequest { status: 400, .. }),
-            "{error:?}"
-        );
+        assert!(matches!(error, ModelError::BadRequest { status: 400, .. }), "{error:?}");
     }
 
     #[test]
@@ -407,15 +328,9 @@ mod tests {
         };
         assert!(matches!(of(529, ""), ModelError::Overloaded { .. }));
         assert!(matches!(of(503, "<html>"), ModelError::Overloaded { .. }));
-        assert!(matches!(
-            of(500, ""),
-            ModelError::Server { status: 500, .. }
-        ));
+        assert!(matches!(of(500, ""), ModelError::Server { status: 500, .. }));
         assert!(matches!(of(413, ""), ModelError::ContextExhausted(_)));
-        assert!(matches!(
-            of(404, ""),
-            ModelError::BadRequest { status: 404, .. }
-        ));
+        assert!(matches!(of(404, ""), ModelError::BadRequest { status: 404, .. }));
         assert!(matches!(of(402, ""), ModelError::Limit { quota: true, .. }));
         let body = r#"{"error":{"code":"context_length_exceeded","message":"m"}}"#;
         assert_eq!(of(400, body), ModelError::ContextExhausted("m".into()));
@@ -425,10 +340,7 @@ mod tests {
         let ModelError::NotSignedIn { message, fix } = of(401, r#"{"error":"no key"}"#) else {
             panic!()
         };
-        assert_eq!(
-            (message.as_str(), fix.contains("ANTHROPIC_API_KEY")),
-            ("no key", true)
-        );
+        assert_eq!((message.as_str(), fix.contains("ANTHROPIC_API_KEY")), ("no key", true));
     }
 
     #[test]
@@ -451,19 +363,14 @@ mod tests {
             of(r#"{"error":{"code":502,"message":"x"}}"#),
             ModelError::Server { status: 502, .. }
         ));
-        assert!(matches!(
-            of(r#"{"error":{"code":429}}"#),
-            ModelError::Limit { .. }
-        ));
+        assert!(matches!(of(r#"{"error":{"code":429}}"#), ModelError::Limit { .. }));
     }
 
     #[test]
     fn long_bodies_are_cut_between_characters() {
         let body = "ü".repeat(3000);
         let error = from_response(Provider::Chat, 400, &HeaderMap::new(), &body, now());
-        let ModelError::BadRequest { message, .. } = error else {
-            panic!()
-        };
+        let ModelError::BadRequest { message, .. } = error else { panic!() };
         assert_eq!(message.len(), 2048 + '…'.len_utf8());
     }
 }

@@ -59,9 +59,7 @@ pub(super) struct Client {
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client")
-            .field("host", &self.host)
-            .finish_non_exhaustive()
+        f.debug_struct("Client").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
@@ -96,26 +94,14 @@ impl Client {
             let text = format!("{}{}", key_header.1, key.expose());
             let Ok(mut value) = HeaderValue::from_str(&text) else {
                 let message = "the key has characters that cannot be sent".to_owned();
-                return Err(ModelError::NotSignedIn {
-                    message,
-                    fix: provider.fix(),
-                });
+                return Err(ModelError::NotSignedIn { message, fix: provider.fix() });
             };
             value.set_sensitive(true);
             headers.push((key_header.0, value));
         }
         let agent = agent(settings, &host)?;
         let (connect, idle) = (settings.connect_timeout, settings.idle_timeout);
-        Ok(Self {
-            agent,
-            provider,
-            url,
-            host,
-            headers,
-            key: settings.key.clone(),
-            connect,
-            idle,
-        })
+        Ok(Self { agent, provider, url, host, headers, key: settings.key.clone(), connect, idle })
     }
 
     pub(super) fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
@@ -132,8 +118,7 @@ impl Client {
     ) -> Result<Reply, ModelError> {
         emit(on, Delta::Idle)?;
         let parts = self.start(body.to_string())?;
-        self.answer(&parts, decoder, on)
-            .map_err(|error| self.redact(error))
+        self.answer(&parts, decoder, on).map_err(|error| self.redact(error))
     }
 
     fn start(&self, body: String) -> Result<Receiver<Part>, ModelError> {
@@ -169,9 +154,7 @@ impl Client {
         // Resolving and connecting have a bound each before the silence begins to count.
         let patience = self.connect.saturating_mul(2).saturating_add(self.idle);
         match next(parts, patience, on)? {
-            Part::Head {
-                status: 200..=299, ..
-            } => {}
+            Part::Head { status: 200..=299, .. } => {}
             Part::Head { status, headers } => return Err(self.refused(parts, status, &headers, on)),
             Part::Failed(error) => return Err(error),
             Part::Bytes(_) | Part::End => return Err(ModelError::StreamCut("no answer".into())),
@@ -246,12 +229,7 @@ impl Client {
 
     /// Servers repeat the key in their errors now and then.
     fn redact(&self, mut error: ModelError) -> ModelError {
-        let Some(key) = self
-            .key
-            .as_ref()
-            .map(Secret::expose)
-            .filter(|key| !key.is_empty())
-        else {
+        let Some(key) = self.key.as_ref().map(Secret::expose).filter(|key| !key.is_empty()) else {
             return error;
         };
         let text = match &mut error {
@@ -315,10 +293,7 @@ fn pump(
     idle: Duration,
 ) -> Result<(), ModelError> {
     let (head, body) = response.into_parts();
-    let part = Part::Head {
-        status: head.status.as_u16(),
-        headers: head.headers,
-    };
+    let part = Part::Head { status: head.status.as_u16(), headers: head.headers };
     if sender.send(part).is_err() {
         return Ok(());
     }
@@ -371,9 +346,7 @@ fn next(
         match parts.recv_timeout(POLL) {
             Ok(part) => return Ok(part),
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(ModelError::StreamCut(
-                    "the call ended without a word".into(),
-                ));
+                return Err(ModelError::StreamCut("the call ended without a word".into()));
             }
             Err(RecvTimeoutError::Timeout) => emit(on, Delta::Idle)?,
         }

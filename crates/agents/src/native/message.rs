@@ -59,28 +59,19 @@ pub struct Message {
 impl Message {
     /// A user's message of one text.
     pub fn user(text: impl Into<String>) -> Self {
-        Self {
-            role: Role::User,
-            blocks: vec![Block::text(text)],
-        }
+        Self { role: Role::User, blocks: vec![Block::text(text)] }
     }
 
     /// What the model said.
     #[must_use]
     pub fn assistant(blocks: Vec<Block>) -> Self {
-        Self {
-            role: Role::Assistant,
-            blocks,
-        }
+        Self { role: Role::Assistant, blocks }
     }
 
     /// The results of the tools that the message before asked for.
     #[must_use]
     pub fn results(blocks: Vec<Block>) -> Self {
-        Self {
-            role: Role::User,
-            blocks,
-        }
+        Self { role: Role::User, blocks }
     }
 }
 

@@ -76,10 +76,7 @@ pub enum ModelError {
         quota: bool,
     },
     #[error("the model is overloaded: {message}")]
-    Overloaded {
-        message: String,
-        retry_after: Option<Duration>,
-    },
+    Overloaded { message: String, retry_after: Option<Duration> },
     /// `status` is the HTTP status, or the one that an error inside the stream stands for.
     #[error("the model's server failed ({status}): {message}")]
     Server { status: u16, message: String },

@@ -14,12 +14,7 @@ struct Entry {
 }
 
 const fn entry(name: &'static str, price: (f64, f64, f64), context: u64, max_output: u32) -> Entry {
-    Entry {
-        name,
-        price,
-        context,
-        max_output,
-    }
+    Entry { name, price, context, max_output }
 }
 
 const TABLE: &[Entry] = &[
@@ -70,12 +65,7 @@ pub fn price(model: &str) -> Option<Price> {
     find(model).map(|entry| {
         let (input, output, cache_read) = entry.price;
         // Anthropic takes a quarter more for writing its cache; the others report no writes.
-        Price {
-            input,
-            output,
-            cache_read,
-            cache_write: input * 1.25,
-        }
+        Price { input, output, cache_read, cache_write: input * 1.25 }
     })
 }
 

@@ -66,14 +66,7 @@ mod tests {
         let text = system(Path::new("/src/app"), None);
         assert!(text.lines().count() <= 60);
         assert!(text.contains("Workspace: /src/app\n"));
-        for tool in [
-            "read_file",
-            "write_file",
-            "edit_file",
-            "glob",
-            "grep",
-            "shell",
-        ] {
+        for tool in ["read_file", "write_file", "edit_file", "glob", "grep", "shell"] {
             assert!(text.contains(tool), "{tool}");
         }
         assert!(!text.contains("The project's own"));

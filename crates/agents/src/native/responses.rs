@@ -36,9 +36,7 @@ impl Responses {
     pub fn new(model: &str, settings: &Settings) -> Result<Self, ModelError> {
         let header = ("authorization", "Bearer ");
         let client = Client::new(Provider::OpenAi, settings, "/responses", header)?;
-        let known = settings
-            .context_tokens
-            .or_else(|| price::context_tokens(model));
+        let known = settings.context_tokens.or_else(|| price::context_tokens(model));
         Ok(Self {
             client,
             name: format!("openai/{model}"),
@@ -102,9 +100,7 @@ fn encode(model: &str, effort: Option<Effort>, request: &Request<'_>) -> Value {
 
 /// Models that do not reason refuse a request for encrypted reasoning.
 fn reasons(model: &str) -> bool {
-    !["gpt-3", "gpt-4", "chatgpt-4"]
-        .into_iter()
-        .any(|prefix| model.starts_with(prefix))
+    !["gpt-3", "gpt-4", "chatgpt-4"].into_iter().any(|prefix| model.starts_with(prefix))
 }
 
 fn encode_message(message: &Message) -> Vec<Value> {
@@ -134,11 +130,7 @@ fn encode_message(message: &Message) -> Vec<Value> {
                 "name": name,
                 "arguments": input,
             })),
-            Block::ToolResult {
-                id,
-                output,
-                is_error,
-            } => Some(json!({
+            Block::ToolResult { id, output, is_error } => Some(json!({
                 "type": "function_call_output",
                 "call_id": id,
                 "output": result_text(output, *is_error),
@@ -154,11 +146,7 @@ fn encode_message(message: &Message) -> Vec<Value> {
 
 /// These APIs have no field for a failed tool, so the text says it.
 pub(super) fn result_text(output: &str, is_error: bool) -> String {
-    if is_error {
-        format!("error: {output}")
-    } else {
-        output.to_owned()
-    }
+    if is_error { format!("error: {output}") } else { output.to_owned() }
 }
 
 /// Usage as OpenAI counts it, with the overlaps taken out: its input includes what was cached,
@@ -186,12 +174,7 @@ struct Decode {
 impl Decode {
     fn new(model: &str) -> Self {
         let model = model.to_owned();
-        Self {
-            items: BTreeMap::new(),
-            calls: BTreeMap::new(),
-            model,
-            last: None,
-        }
+        Self { items: BTreeMap::new(), calls: BTreeMap::new(), model, last: None }
     }
 
     /// Deltas are only for those who watch: the reply is made of whole items.
@@ -207,14 +190,7 @@ impl Decode {
             "response.output_item.added" if value["item"]["type"] == "function_call" => {
                 let text = |name: &str| value["item"][name].as_str().unwrap_or_default().to_owned();
                 let (id, name) = (text("call_id"), text("name"));
-                emit(
-                    on,
-                    Delta::ToolInput {
-                        id: &id,
-                        name: &name,
-                        json: "",
-                    },
-                )?;
+                emit(on, Delta::ToolInput { id: &id, name: &name, json: "" })?;
                 self.calls.insert(index, (id, name));
                 Ok(())
             }
@@ -223,14 +199,7 @@ impl Decode {
                 emit(on, Delta::Thinking(delta))
             }
             "response.function_call_arguments.delta" => match self.calls.get(&index) {
-                Some((id, name)) => emit(
-                    on,
-                    Delta::ToolInput {
-                        id,
-                        name,
-                        json: delta,
-                    },
-                ),
+                Some((id, name)) => emit(on, Delta::ToolInput { id, name, json: delta }),
                 None => Ok(()),
             },
             _ => Ok(()),
@@ -248,10 +217,7 @@ impl Decoder for Decode {
             return Err(ModelError::StreamCut("an event is not JSON".into()));
         };
         let index = value["output_index"].as_u64().unwrap_or(0);
-        let kind = value["type"]
-            .as_str()
-            .or(event.name.as_deref())
-            .unwrap_or_default();
+        let kind = value["type"].as_str().or(event.name.as_deref()).unwrap_or_default();
         match kind {
             "response.output_item.done" => {
                 self.items.insert(index, value["item"].clone());
@@ -262,18 +228,10 @@ impl Decoder for Decode {
             }
             "response.failed" => {
                 let response = &value["response"];
-                return Err(failure::from_event(
-                    Provider::OpenAi,
-                    response,
-                    Timestamp::now(),
-                ));
+                return Err(failure::from_event(Provider::OpenAi, response, Timestamp::now()));
             }
             "error" => {
-                return Err(failure::from_event(
-                    Provider::OpenAi,
-                    &value,
-                    Timestamp::now(),
-                ));
+                return Err(failure::from_event(Provider::OpenAi, &value, Timestamp::now()));
             }
             _ => self.show(kind, index, &value, on)?,
         }
@@ -282,9 +240,7 @@ impl Decoder for Decode {
 
     fn finish(self) -> Result<Reply, ModelError> {
         let Some(response) = self.last else {
-            return Err(ModelError::StreamCut(
-                "it ended before response.completed".into(),
-            ));
+            return Err(ModelError::StreamCut("it ended before response.completed".into()));
         };
         let mut items: Vec<Value> = self.items.into_values().collect();
         if items.is_empty() {
@@ -295,9 +251,7 @@ impl Decoder for Decode {
         for item in &items {
             refused |= read_item(item, &mut blocks);
         }
-        let uses_tools = blocks
-            .iter()
-            .any(|block| matches!(block, Block::ToolUse { .. }));
+        let uses_tools = blocks.iter().any(|block| matches!(block, Block::ToolUse { .. }));
         let stop = match response["incomplete_details"]["reason"].as_str() {
             Some("max_output_tokens") => StopReason::MaxTokens,
             Some("content_filter") => StopReason::Refusal,
@@ -331,10 +285,7 @@ fn read_item(item: &Value, blocks: &mut Vec<Block>) -> bool {
         Some("message") => {
             for part in item["content"].as_array().into_iter().flatten() {
                 refused |= part["type"] == "refusal";
-                let said = part["text"]
-                    .as_str()
-                    .or(part["refusal"].as_str())
-                    .unwrap_or_default();
+                let said = part["text"].as_str().or(part["refusal"].as_str()).unwrap_or_default();
                 if !said.is_empty() {
                     blocks.push(Block::text(said));
                 }
@@ -345,11 +296,7 @@ fn read_item(item: &Value, blocks: &mut Vec<Block>) -> bool {
             if input.is_empty() {
                 "{}".clone_into(&mut input);
             }
-            blocks.push(Block::ToolUse {
-                id: text("call_id"),
-                name: text("name"),
-                input,
-            });
+            blocks.push(Block::ToolUse { id: text("call_id"), name: text("name"), input });
         }
         Some("reasoning") => {
             let parts = |name: &str| item[name].as_array().cloned().unwrap_or_default();
@@ -357,14 +304,8 @@ fn read_item(item: &Value, blocks: &mut Vec<Block>) -> bool {
             if said.is_empty() {
                 said = parts("content");
             }
-            let said: Vec<_> = said
-                .iter()
-                .filter_map(|part| part["text"].as_str())
-                .collect();
-            blocks.push(Block::Thinking {
-                text: said.join("\n\n"),
-                signature: keep(item),
-            });
+            let said: Vec<_> = said.iter().filter_map(|part| part["text"].as_str()).collect();
+            blocks.push(Block::Thinking { text: said.join("\n\n"), signature: keep(item) });
         }
         _ => {}
     }
@@ -391,13 +332,8 @@ mod tests {
     #[test]
     fn buckets_do_not_overlap() {
         let usage = buckets(1000, 600, 300, 200);
-        let expected = Usage {
-            input: 400,
-            cache_read: 600,
-            cache_write: 0,
-            output: 100,
-            reasoning: 200,
-        };
+        let expected =
+            Usage { input: 400, cache_read: 600, cache_write: 0, output: 100, reasoning: 200 };
         assert_eq!(usage, expected);
         assert_eq!(usage.total(), 1300);
         assert_eq!(buckets(1, 2, 3, 4).output, 3);
@@ -424,10 +360,7 @@ mod tests {
     #[test]
     fn reasoning_without_a_follower_stays_behind() {
         let item = json!({ "type": "reasoning", "id": "rs", "encrypted_content": "e" });
-        let thought = Block::Thinking {
-            text: String::new(),
-            signature: keep(&item),
-        };
+        let thought = Block::Thinking { text: String::new(), signature: keep(&item) };
         let alone = Message::assistant(vec![thought.clone()]);
         assert_eq!(encode_message(&alone), Vec::<Value>::new());
         let followed = Message::assistant(vec![thought, Block::text("so")]);

@@ -102,10 +102,7 @@ impl Script {
         let fail = |at: Option<usize>, message: &str| {
             let place = at.map(|at| place(text, at)).unwrap_or_default();
             let message = format!("{place}{message}");
-            ModelError::Script {
-                file: file.to_owned(),
-                message,
-            }
+            ModelError::Script { file: file.to_owned(), message }
         };
         let parsed: File = toml::from_str(text)
             .map_err(|error| fail(error.span().map(|span| span.start), error.message()))?;
@@ -117,25 +114,14 @@ impl Script {
             let at = Some(reply.span().start);
             let scripted = reply.as_ref();
             if scripted.repeat && index + 1 < count {
-                return Err(fail(
-                    at,
-                    "repeat = true may only stand on the last [[reply]]",
-                ));
+                return Err(fail(at, "repeat = true may only stand on the last [[reply]]"));
             }
             if scripted.text.is_empty() && scripted.tools.is_empty() {
                 return Err(fail(at, "a [[reply]] needs text or tools"));
             }
         }
-        let replies = parsed
-            .reply
-            .into_iter()
-            .map(toml::Spanned::into_inner)
-            .collect();
-        Ok(Self {
-            name: name.to_owned(),
-            file: file.to_owned(),
-            replies,
-        })
+        let replies = parsed.reply.into_iter().map(toml::Spanned::into_inner).collect();
+        Ok(Self { name: name.to_owned(), file: file.to_owned(), replies })
     }
 
     fn pick(&self, index: usize) -> Result<&Scripted, ModelError> {
@@ -165,10 +151,7 @@ impl Model for Script {
     }
 
     fn call(&mut self, request: &Request<'_>, on: &mut OnDelta<'_>) -> Result<Reply, ModelError> {
-        let said = request
-            .messages
-            .iter()
-            .filter(|message| message.role == Role::Assistant);
+        let said = request.messages.iter().filter(|message| message.role == Role::Assistant);
         let earlier = usize::try_from(request.earlier_replies).unwrap_or(usize::MAX);
         let index = said.count().saturating_add(earlier);
         let scripted = self.pick(index)?;
@@ -177,45 +160,23 @@ impl Model for Script {
         pace.tell(&scripted.text, on, &|part| Delta::Text(part))?;
         let mut blocks = Vec::new();
         if !scripted.thinking.is_empty() {
-            blocks.push(Block::Thinking {
-                text: scripted.thinking.clone(),
-                signature: None,
-            });
+            blocks.push(Block::Thinking { text: scripted.thinking.clone(), signature: None });
         }
         if !scripted.text.is_empty() {
-            blocks.push(Block::Text {
-                text: scripted.text.clone(),
-            });
+            blocks.push(Block::Text { text: scripted.text.clone() });
         }
         for (number, tool) in scripted.tools.iter().enumerate() {
             let id = format!("call-{index}-{number}");
             let input = serde_json::Value::Object(tool.input.clone()).to_string();
-            emit(
-                on,
-                Delta::ToolInput {
-                    id: &id,
-                    name: &tool.name,
-                    json: &input,
-                },
-            )?;
-            blocks.push(Block::ToolUse {
-                id,
-                name: tool.name.clone(),
-                input,
-            });
+            emit(on, Delta::ToolInput { id: &id, name: &tool.name, json: &input })?;
+            blocks.push(Block::ToolUse { id, name: tool.name.clone(), input });
         }
         pace.rest(on)?;
         let uses_tools = !scripted.tools.is_empty();
-        let usage = scripted
-            .usage
-            .map_or_else(|| estimate(request, &blocks), Usage::from);
+        let usage = scripted.usage.map_or_else(|| estimate(request, &blocks), Usage::from);
         Ok(Reply {
             blocks,
-            stop: if uses_tools {
-                StopReason::ToolUse
-            } else {
-                StopReason::EndTurn
-            },
+            stop: if uses_tools { StopReason::ToolUse } else { StopReason::EndTurn },
             usage,
             model: "script".to_owned(),
             id: Some(format!("reply-{index}")),
@@ -293,11 +254,7 @@ fn estimate(request: &Request<'_>, blocks: &[Block]) -> Usage {
         Block::ToolResult { output, .. } => output.len(),
     };
     let tokens = |bytes: usize| bytes.div_ceil(BYTES_PER_TOKEN) as u64;
-    let heard = request
-        .messages
-        .iter()
-        .flat_map(|message| &message.blocks)
-        .map(length);
+    let heard = request.messages.iter().flat_map(|message| &message.blocks).map(length);
     Usage {
         input: tokens(request.system.len() + heard.sum::<usize>()),
         output: tokens(blocks.iter().map(length).sum()),
@@ -309,12 +266,6 @@ fn estimate(request: &Request<'_>, blocks: &[Block]) -> Usage {
 fn place(text: &str, at: usize) -> String {
     let before = &text[..text.floor_char_boundary(at)];
     let line = before.matches('\n').count() + 1;
-    let column = before
-        .rsplit('\n')
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .count()
-        + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     format!("line {line}, column {column}: ")
 }

@@ -89,13 +89,8 @@ impl Provider {
     /// The address of one endpoint. For Anthropic a base never needs `/v1`; for the others it is
     /// added only to a bare host, because some compatible servers have theirs under another path.
     pub(super) fn endpoint(self, base: Option<&str>, path: &str) -> String {
-        let base = base
-            .unwrap_or(self.default_base())
-            .trim()
-            .trim_end_matches('/');
-        let bare = base
-            .split_once("://")
-            .is_none_or(|(_, rest)| !rest.contains('/'));
+        let base = base.unwrap_or(self.default_base()).trim().trim_end_matches('/');
+        let bare = base.split_once("://").is_none_or(|(_, rest)| !rest.contains('/'));
         let add = match self {
             Self::Anthropic => !base.ends_with("/v1"),
             Self::OpenAi | Self::Chat => bare,
@@ -194,12 +189,7 @@ impl ModelSpec {
     /// When it has none of the known forms; the error says what would.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let text = text.trim();
-        let fail = |hint: String| {
-            Err(SpecError {
-                given: text.to_owned(),
-                hint,
-            })
-        };
+        let fail = |hint: String| Err(SpecError { given: text.to_owned(), hint });
         if text == "script" {
             return Ok(Self::Script(None));
         }
@@ -220,10 +210,7 @@ impl ModelSpec {
         };
         match known.into_iter().find(|provider| provider.word() == word) {
             Some(_) if model.is_empty() => fail(format!("write {word}/<model>")),
-            Some(provider) => Ok(Self::Api {
-                provider,
-                model: model.to_owned(),
-            }),
+            Some(provider) => Ok(Self::Api { provider, model: model.to_owned() }),
             None => fail(format!(
                 "{word} is no provider; write anthropic/…, openai/… or, for any server that \
                  speaks Chat Completions, chat/… with OPENAI_BASE_URL"
@@ -309,22 +296,13 @@ mod tests {
         }
         let spec = ModelSpec::parse("chat/meta-llama/llama-3").unwrap();
         let model = "meta-llama/llama-3".to_owned();
-        assert_eq!(
-            spec,
-            ModelSpec::Api {
-                provider: Provider::Chat,
-                model
-            }
-        );
+        assert_eq!(spec, ModelSpec::Api { provider: Provider::Chat, model });
     }
 
     #[test]
     fn bad_names_are_told_the_right_one() {
         let hint = |text| ModelSpec::parse(text).unwrap_err().to_string();
-        assert_eq!(
-            hint("claude-x"),
-            "\"claude-x\" names no model: write anthropic/claude-x"
-        );
+        assert_eq!(hint("claude-x"), "\"claude-x\" names no model: write anthropic/claude-x");
         assert!(hint("gemini/pro").contains("gemini is no provider"));
         assert!(hint("openai/").contains("openai/<model>"));
         assert!(hint("script:").contains("script:<file>"));
@@ -337,17 +315,11 @@ mod tests {
         assert_eq!(messages(None), "https://api.anthropic.com/v1/messages");
         assert_eq!(messages(Some("http://h:1/")), "http://h:1/v1/messages");
         assert_eq!(messages(Some("http://h/v1/")), "http://h/v1/messages");
-        assert_eq!(
-            messages(Some("http://h/proxy")),
-            "http://h/proxy/v1/messages"
-        );
+        assert_eq!(messages(Some("http://h/proxy")), "http://h/proxy/v1/messages");
         let chat = |base| Provider::Chat.endpoint(base, "/chat/completions");
         assert_eq!(chat(Some("http://h:1")), "http://h:1/v1/chat/completions");
         assert_eq!(chat(Some("http://h/v1")), "http://h/v1/chat/completions");
-        assert_eq!(
-            chat(Some("http://h/beta/openai/")),
-            "http://h/beta/openai/chat/completions"
-        );
+        assert_eq!(chat(Some("http://h/beta/openai/")), "http://h/beta/openai/chat/completions");
     }
 
     #[test]
@@ -370,9 +342,7 @@ mod tests {
     fn a_missing_key_names_its_variable() {
         let spec = ModelSpec::parse("anthropic/claude-sonnet-4-5").unwrap();
         let error = build(&spec, &Settings::default()).unwrap_err();
-        let ModelError::NotSignedIn { fix, .. } = error else {
-            panic!("{error}")
-        };
+        let ModelError::NotSignedIn { fix, .. } = error else { panic!("{error}") };
         assert_eq!(fix, "set ANTHROPIC_API_KEY to a valid key");
     }
 }

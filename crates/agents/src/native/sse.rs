@@ -70,10 +70,7 @@ impl Parser {
         if line.is_empty() {
             return self.dispatch();
         }
-        let colon = line
-            .iter()
-            .position(|&byte| byte == b':')
-            .unwrap_or(line.len());
+        let colon = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
         let value = line.get(colon + 1..).unwrap_or_default();
         let value = value.strip_prefix(b" ").unwrap_or(value);
         match &line[..colon] {
@@ -100,10 +97,7 @@ impl Parser {
         if !std::mem::take(&mut self.has_data) {
             return None;
         }
-        Some(Event {
-            name,
-            data: String::from_utf8_lossy(&data).into_owned(),
-        })
+        Some(Event { name, data: String::from_utf8_lossy(&data).into_owned() })
     }
 }
 
@@ -122,30 +116,19 @@ mod tests {
     }
 
     fn event(name: Option<&str>, data: &str) -> Event {
-        Event {
-            name: name.map(str::to_owned),
-            data: data.to_owned(),
-        }
+        Event { name: name.map(str::to_owned), data: data.to_owned() }
     }
 
     #[test]
     fn every_split_of_every_line_ending_reads_the_same() {
         let text =
             "\u{feff}: hi\nevent: a\ndata: grüß\ndata:dich 🦀\n\nid: 1\ndata\n\ndata: [DONE]\n\n";
-        let expected = [
-            event(Some("a"), "grüß\ndich 🦀"),
-            event(None, ""),
-            event(None, "[DONE]"),
-        ];
+        let expected = [event(Some("a"), "grüß\ndich 🦀"), event(None, ""), event(None, "[DONE]")];
         for ending in ["\n", "\r\n", "\r"] {
             let text = text.replace('\n', ending);
             let bytes = text.as_bytes();
             for at in 0..=bytes.len() {
-                assert_eq!(
-                    all(&[&bytes[..at], &bytes[at..]]),
-                    expected,
-                    "{ending:?} at {at}"
-                );
+                assert_eq!(all(&[&bytes[..at], &bytes[at..]]), expected, "{ending:?} at {at}");
             }
             let single: Vec<&[u8]> = bytes.chunks(1).collect();
             assert_eq!(all(&single), expected);
@@ -155,10 +138,7 @@ mod tests {
     #[test]
     fn half_a_line_at_the_end_is_no_event() {
         assert_eq!(all(&[b"data: a\n\ndata: {\"half"]), [event(None, "a")]);
-        assert_eq!(
-            all(&[b"data: a\n\ndata: b\n"]),
-            [event(None, "a"), event(None, "b")]
-        );
+        assert_eq!(all(&[b"data: a\n\ndata: b\n"]), [event(None, "a"), event(None, "b")]);
         assert_eq!(all(&[b"event: a\n\n"]), []);
     }
 

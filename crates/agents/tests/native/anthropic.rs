@@ -65,13 +65,9 @@ data: {"type":"message_stop"}
 fn blocks() -> Vec<Block> {
     vec![
         Block::Thinking {
-            text: "Hm, grüß 🦀.".into(),
-            signature: Some("anthropic:c2ln".into()),
+            text: "Hm, grüß 🦀.".into(), signature: Some("anthropic:c2ln".into())
         },
-        Block::Thinking {
-            text: String::new(),
-            signature: Some("anthropic-redacted:enc".into()),
-        },
+        Block::Thinking { text: String::new(), signature: Some("anthropic-redacted:enc".into()) },
         Block::text("Ich suche – 日本語."),
         Block::ToolUse {
             id: "toolu_1".into(),
@@ -88,13 +84,7 @@ fn a_stream_becomes_a_reply() {
     assert_eq!(reply.stop, StopReason::ToolUse);
     assert_eq!(reply.id.as_deref(), Some("msg_1"));
     assert_eq!(reply.model, "claude-sonnet-4-5-20250929");
-    let usage = Usage {
-        input: 12,
-        output: 89,
-        cache_read: 500,
-        cache_write: 30,
-        reasoning: 0,
-    };
+    let usage = Usage { input: 12, output: 89, cache_read: 500, cache_write: 30, reasoning: 0 };
     assert_eq!(reply.usage, usage);
 }
 
@@ -120,15 +110,9 @@ fn the_same_reply_however_the_bytes_are_split() {
 fn a_cut_stream_is_never_a_reply() {
     for (count, cut) in cuts(STREAM, 0).into_iter().enumerate() {
         let whole = exchange(SPEC, Answer::stream(&cut));
-        assert!(
-            matches!(whole, Err(ModelError::StreamCut(_))),
-            "after {count}: {whole:?}"
-        );
+        assert!(matches!(whole, Err(ModelError::StreamCut(_))), "after {count}: {whole:?}");
         let broken = exchange(SPEC, Answer::Broken(format!("{cut}data: {{").into_bytes()));
-        assert!(
-            matches!(broken, Err(ModelError::StreamCut(_))),
-            "after {count}: {broken:?}"
-        );
+        assert!(matches!(broken, Err(ModelError::StreamCut(_))), "after {count}: {broken:?}");
     }
 }
 
@@ -191,44 +175,22 @@ fn the_request_carries_cache_marks_thinking_and_results() {
 #[test]
 fn failures_before_the_stream() {
     let body = r#"{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}"#;
-    let headers = [
-        ("retry-after", "17"),
-        ("anthropic-ratelimit-unified-reset", "1900000000"),
-    ];
+    let headers = [("retry-after", "17"), ("anthropic-ratelimit-unified-reset", "1900000000")];
     let limit = exchange(SPEC, Answer::status(429, &headers, body)).unwrap_err();
-    let ModelError::Limit {
-        message,
-        resets_at,
-        retry_after,
-        quota,
-    } = limit
-    else {
-        panic!()
-    };
+    let ModelError::Limit { message, resets_at, retry_after, quota } = limit else { panic!() };
     assert_eq!(message, "slow down");
     assert_eq!(resets_at.unwrap().as_second(), 1_900_000_000);
     assert_eq!(retry_after.unwrap().as_secs(), 17);
     assert!(!quota);
 
     let overloaded = exchange(SPEC, Answer::status(529, &[], "")).unwrap_err();
-    assert!(
-        matches!(overloaded, ModelError::Overloaded { .. }),
-        "{overloaded:?}"
-    );
+    assert!(matches!(overloaded, ModelError::Overloaded { .. }), "{overloaded:?}");
     let server = exchange(SPEC, Answer::status(500, &[], "<html>")).unwrap_err();
-    assert_eq!(
-        server,
-        ModelError::Server {
-            status: 500,
-            message: "<html>".into()
-        }
-    );
+    assert_eq!(server, ModelError::Server { status: 500, message: "<html>".into() });
 
     let body = format!(r#"{{"error":{{"message":"bad key {KEY}"}}}}"#);
     let key = exchange(SPEC, Answer::status(401, &[], &body)).unwrap_err();
-    let ModelError::NotSignedIn { message, fix } = key else {
-        panic!()
-    };
+    let ModelError::NotSignedIn { message, fix } = key else { panic!() };
     assert_eq!(message, "bad key [key]");
     assert!(fix.contains("ANTHROPIC_API_KEY"));
 }
@@ -239,13 +201,7 @@ fn failures_inside_the_stream() {
     let error = r#"{"type":"error","error":{"type":"overloaded_error","message":"busy"}}"#;
     let stream = format!("{start}event: error\ndata: {error}\n\n");
     let failed = exchange(SPEC, Answer::stream(&stream)).unwrap_err();
-    assert_eq!(
-        failed,
-        ModelError::Overloaded {
-            message: "busy".into(),
-            retry_after: None
-        }
-    );
+    assert_eq!(failed, ModelError::Overloaded { message: "busy".into(), retry_after: None });
 }
 
 #[test]
@@ -255,10 +211,7 @@ fn redirects_are_not_followed() {
         let target = format!("{}/v1/messages", other.url);
         let answer = Answer::status(status, &[("location", &target)], "");
         let error = exchange(SPEC, answer).unwrap_err();
-        assert!(
-            matches!(error, ModelError::BadRequest { .. }),
-            "{status}: {error:?}"
-        );
+        assert!(matches!(error, ModelError::BadRequest { .. }), "{status}: {error:?}");
     }
     assert!(other.asked.try_recv().is_err(), "the key went elsewhere");
 }
@@ -281,21 +234,13 @@ fn a_call_is_cancelled_by_a_delta_and_in_silence() {
     let cancelled = talking.model(SPEC).call(&request, &mut |delta| {
         after += usize::from(broken);
         broken |= matches!(delta, Delta::Text(_));
-        if broken {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        if broken { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!((cancelled, after), (Err(ModelError::Cancelled), 0));
     let mut idle = 0;
     let cancelled = quiet.model(SPEC).call(&request, &mut |delta| {
         idle += usize::from(delta == Delta::Idle);
-        if idle > 2 {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        if idle > 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!(cancelled, Err(ModelError::Cancelled));
 }
@@ -311,10 +256,7 @@ fn silence_and_dead_ends_do_not_hang() {
     let spec = segue_agents::native::ModelSpec::parse(SPEC).unwrap();
     let mut model = segue_agents::native::build(&spec, &settings).unwrap();
     let silent = ask(&mut *model, &[Message::user("hi")]);
-    assert!(
-        matches!(silent, Err(ModelError::StreamCut(_))),
-        "{silent:?}"
-    );
+    assert!(matches!(silent, Err(ModelError::StreamCut(_))), "{silent:?}");
     assert_eq!(server.asked.recv().unwrap().header("x-api-key"), None);
 
     let closed = Server::start(Vec::new());

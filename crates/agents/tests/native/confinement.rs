@@ -24,18 +24,12 @@ fn place() -> Place {
     fs::write(outside.join("secret.txt"), "secret\n").unwrap();
     fs::write(root.join("src/a.txt"), "inside\n").unwrap();
     let workspace = Workspace::open(&root).unwrap();
-    Place {
-        _dir: dir,
-        root,
-        outside,
-        workspace,
-    }
+    Place { _dir: dir, root, outside, workspace }
 }
 
 impl Place {
     fn run(&self, name: &str, input: &serde_json::Value) -> Outcome {
-        self.workspace
-            .run(&tools::parse(name, &input.to_string()).unwrap())
+        self.workspace.run(&tools::parse(name, &input.to_string()).unwrap())
     }
 
     fn read(&self, path: &str) -> Outcome {
@@ -77,11 +71,8 @@ fn dots_and_absolute_paths() {
     place.refused("/etc/hostname");
     place.refused(&format!("{}/../outside/secret.txt", place.root.display()));
     // What stays inside is fine, however it is written.
-    for path in [
-        "src/../src/a.txt",
-        "./src/a.txt",
-        place.root.join("src/a.txt").to_str().unwrap(),
-    ] {
+    for path in ["src/../src/a.txt", "./src/a.txt", place.root.join("src/a.txt").to_str().unwrap()]
+    {
         assert_eq!(place.read(path).output, "     1\tinside\n", "{path}");
     }
 }
@@ -89,32 +80,19 @@ fn dots_and_absolute_paths() {
 #[test]
 fn links_at_the_end_and_in_the_middle() {
     let place = place();
-    symlink(
-        place.outside.join("secret.txt"),
-        place.root.join("absolute"),
-    )
-    .unwrap();
+    symlink(place.outside.join("secret.txt"), place.root.join("absolute")).unwrap();
     symlink("../outside/secret.txt", place.root.join("relative")).unwrap();
     symlink("relative", place.root.join("chain")).unwrap();
     symlink(&place.outside, place.root.join("parent")).unwrap();
     symlink("../../outside", place.root.join("src/up")).unwrap();
-    for path in [
-        "absolute",
-        "relative",
-        "chain",
-        "parent/secret.txt",
-        "src/up/secret.txt",
-    ] {
+    for path in ["absolute", "relative", "chain", "parent/secret.txt", "src/up/secret.txt"] {
         place.refused(path);
     }
     assert!(place.write("parent/new/deep.txt").is_error);
     assert!(!place.outside.join("new").exists());
     for path in ["parent", "src/up"] {
         let found = place.run("glob", &json!({ "pattern": "**", "path": path }));
-        assert!(
-            found.is_error && found.output.contains("outside"),
-            "{found:?}"
-        );
+        assert!(found.is_error && found.output.contains("outside"), "{found:?}");
     }
     let found = place.run("grep", &json!({ "pattern": "secret" }));
     assert_eq!(found.output, "no line matches");
@@ -128,18 +106,12 @@ fn dangling_links_are_not_written_through() {
     symlink("nowhere/at/all", place.root.join("gone")).unwrap();
     for path in ["dangling", "dangling2"] {
         let outcome = place.write(path);
-        assert!(
-            outcome.is_error && outcome.output.contains("outside"),
-            "{outcome:?}"
-        );
+        assert!(outcome.is_error && outcome.output.contains("outside"), "{outcome:?}");
     }
     assert!(!place.outside.join("new.txt").exists());
     // One that stays inside makes the file that it names.
     assert!(!place.write("gone").is_error);
-    assert_eq!(
-        fs::read_to_string(place.root.join("nowhere/at/all")).unwrap(),
-        "changed"
-    );
+    assert_eq!(fs::read_to_string(place.root.join("nowhere/at/all")).unwrap(), "changed");
     symlink("loop", place.root.join("loop")).unwrap();
     assert!(place.write("loop").is_error && place.read("loop").is_error);
 }
@@ -154,10 +126,7 @@ fn links_inside_are_followed_and_kept() {
         assert_eq!(place.read(path).output, "     1\tinside\n", "{path}");
         let outcome = place.write(path);
         assert_eq!(outcome.touched, ["src/a.txt"], "{path}: {outcome:?}");
-        assert_eq!(
-            fs::read_to_string(place.root.join("src/a.txt")).unwrap(),
-            "changed"
-        );
+        assert_eq!(fs::read_to_string(place.root.join("src/a.txt")).unwrap(), "changed");
         fs::write(place.root.join("src/a.txt"), "inside\n").unwrap();
     }
     assert!(place.root.join("far").is_symlink());
@@ -171,26 +140,15 @@ fn git_is_read_only() {
     symlink(".git/hooks", place.root.join("hooks")).unwrap();
     symlink("../.git/config", place.root.join("src/config")).unwrap();
     assert_eq!(place.read(".git/config").output, "     1\tsecret = 1\n");
-    for path in [
-        ".git/config",
-        ".git/hooks/pre-commit",
-        "hooks/x",
-        "src/config",
-        ".git/n/m",
-        ".git",
-    ] {
+    for path in
+        [".git/config", ".git/hooks/pre-commit", "hooks/x", "src/config", ".git/n/m", ".git"]
+    {
         let outcome = place.write(path);
-        assert!(
-            outcome.is_error && outcome.output.contains(".git"),
-            "{path}: {outcome:?}"
-        );
+        assert!(outcome.is_error && outcome.output.contains(".git"), "{path}: {outcome:?}");
     }
     assert!(place.edit(".git/config").is_error);
     assert!(!place.root.join(".git/n").exists());
-    assert_eq!(
-        fs::read_dir(place.root.join(".git/hooks")).unwrap().count(),
-        0
-    );
+    assert_eq!(fs::read_dir(place.root.join(".git/hooks")).unwrap().count(), 0);
     assert!(!place.write(".gitignore").is_error);
 }
 
@@ -198,21 +156,13 @@ fn git_is_read_only() {
 fn strange_files_and_modes() {
     let place = place();
     let pipe = place.root.join("pipe");
-    let made = std::process::Command::new("mkfifo")
-        .arg(&pipe)
-        .status()
-        .unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
     assert!(made.success());
     assert!(place.read("pipe").output.contains("not a regular file"));
     assert!(place.write("pipe").output.contains("not a regular file"));
     assert!(place.read("src").output.contains("is a directory"));
     assert!(place.write("src").output.contains("is a directory"));
-    assert!(
-        place
-            .write("src/a.txt/b")
-            .output
-            .contains("not a directory")
-    );
+    assert!(place.write("src/a.txt/b").output.contains("not a directory"));
     assert!(place.read("").is_error && place.write("..").is_error && place.write(".").is_error);
     assert!(place.read("a\u{0}b").output.contains("NUL"));
     assert!(place.read("nothing").output.contains("does not exist"));
@@ -221,22 +171,12 @@ fn strange_files_and_modes() {
     fs::write(&script, "old").unwrap();
     fs::set_permissions(&script, fs::Permissions::from_mode(0o751)).unwrap();
     assert!(!place.write("run.sh").is_error);
-    assert_eq!(
-        fs::metadata(&script).unwrap().permissions().mode() & 0o7777,
-        0o751
-    );
+    assert_eq!(fs::metadata(&script).unwrap().permissions().mode() & 0o7777, 0o751);
     fs::set_permissions(&script, fs::Permissions::from_mode(0o444)).unwrap();
     assert!(place.write("run.sh").output.contains("read-only"));
     let left: Vec<_> = fs::read_dir(&place.root)
         .unwrap()
-        .filter(|entry| {
-            entry
-                .as_ref()
-                .unwrap()
-                .file_name()
-                .to_string_lossy()
-                .contains(".tmp")
-        })
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains(".tmp"))
         .collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -275,11 +215,7 @@ fn a_race_cannot_be_won() {
         stop.store(true, Ordering::Relaxed);
         assert_eq!(leaks, Vec::<String>::new());
     });
-    assert_eq!(
-        both,
-        [true, true],
-        "the directory and the link were both met"
-    );
+    assert_eq!(both, [true, true], "the directory and the link were both met");
     let content = fs::read_to_string(place.outside.join("secret.txt")).unwrap();
     assert_eq!(content, "secret\n");
     assert_eq!(fs::read_dir(&place.outside).unwrap().count(), 1);

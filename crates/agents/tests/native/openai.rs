@@ -59,19 +59,11 @@ data: [DONE]
 "#;
 
 fn call(id: &str) -> Block {
-    Block::ToolUse {
-        id: id.into(),
-        name: "glob".into(),
-        input: "{\"pattern\":\"*\"}".into(),
-    }
+    Block::ToolUse { id: id.into(), name: "glob".into(), input: "{\"pattern\":\"*\"}".into() }
 }
 
 fn result(id: &str, is_error: bool) -> Block {
-    Block::ToolResult {
-        id: id.into(),
-        output: "a.rs".into(),
-        is_error,
-    }
+    Block::ToolResult { id: id.into(), output: "a.rs".into(), is_error }
 }
 
 fn second_request() -> Value {
@@ -98,30 +90,16 @@ fn second_request() -> Value {
 
 #[test]
 fn responses_become_replies_and_go_back_as_they_came() {
-    let server = Server::start(vec![
-        Answer::stream(RESPONSES_STREAM),
-        Answer::stream(RESPONSES_STREAM),
-    ]);
+    let server =
+        Server::start(vec![Answer::stream(RESPONSES_STREAM), Answer::stream(RESPONSES_STREAM)]);
     let mut model = server.model(RESPONSES);
     let reply = ask(&mut *model, &[Message::user("Find it.")]).unwrap();
     assert_eq!(reply.stop, StopReason::ToolUse);
-    assert_eq!(
-        (reply.model.as_str(), reply.id.as_deref()),
-        ("gpt-5.1-2025-11-13", Some("resp_1"))
-    );
-    let usage = Usage {
-        input: 400,
-        output: 100,
-        cache_read: 600,
-        cache_write: 0,
-        reasoning: 200,
-    };
+    assert_eq!((reply.model.as_str(), reply.id.as_deref()), ("gpt-5.1-2025-11-13", Some("resp_1")));
+    let usage = Usage { input: 400, output: 100, cache_read: 600, cache_write: 0, reasoning: 200 };
     assert_eq!(reply.usage, usage);
     assert!(matches!(&reply.blocks[0], Block::Thinking { text, .. } if text == "Überlegung"));
-    assert_eq!(
-        reply.blocks[1..],
-        [Block::text("Ich suche 🦀"), call("call_9")]
-    );
+    assert_eq!(reply.blocks[1..], [Block::text("Ich suche 🦀"), call("call_9")]);
 
     let messages = [
         Message::user("Find it."),
@@ -132,46 +110,25 @@ fn responses_become_replies_and_go_back_as_they_came() {
     ask(&mut *model, &messages).unwrap();
     let asked = server.asked.recv().unwrap();
     assert_eq!(asked.line, "POST /v1/responses HTTP/1.1");
-    assert_eq!(
-        asked.header("authorization"),
-        Some(format!("Bearer {KEY}").as_str())
-    );
+    assert_eq!(asked.header("authorization"), Some(format!("Bearer {KEY}").as_str()));
     let mut body = asked.body;
     let tool = body["tools"][0].take();
-    assert_eq!(
-        (&tool["type"], &tool["name"]),
-        (&json!("function"), &json!("glob"))
-    );
+    assert_eq!((&tool["type"], &tool["name"]), (&json!("function"), &json!("glob")));
     assert_eq!(tool["strict"], false);
     assert_eq!(body, second_request());
 }
 
 #[test]
 fn chat_becomes_replies_and_goes_back() {
-    let server = Server::start(vec![
-        Answer::stream(CHAT_STREAM),
-        Answer::stream(CHAT_STREAM),
-    ]);
+    let server = Server::start(vec![Answer::stream(CHAT_STREAM), Answer::stream(CHAT_STREAM)]);
     let mut model = server.model(CHAT);
     let reply = ask(&mut *model, &[Message::user("Find it.")]).unwrap();
     assert_eq!(reply.stop, StopReason::ToolUse);
     assert_eq!(reply.model, "llama3:8b");
-    let usage = Usage {
-        input: 60,
-        output: 40,
-        cache_read: 40,
-        cache_write: 0,
-        reasoning: 10,
-    };
+    let usage = Usage { input: 60, output: 40, cache_read: 40, cache_write: 0, reasoning: 10 };
     assert_eq!(reply.usage, usage);
-    let thinking = Block::Thinking {
-        text: "hm".into(),
-        signature: None,
-    };
-    assert_eq!(
-        reply.blocks,
-        [thinking, Block::text("Grüße 🦀"), call("call_1")]
-    );
+    let thinking = Block::Thinking { text: "hm".into(), signature: None };
+    assert_eq!(reply.blocks, [thinking, Block::text("Grüße 🦀"), call("call_1")]);
 
     let messages = [
         Message::user("Find it."),
@@ -236,10 +193,7 @@ fn every_byte_boundary_of_both_streams() {
 fn deltas_are_seen() {
     let json = "{\"pattern\":\"*\"}".to_owned();
     let responses = seen(RESPONSES, Answer::stream(RESPONSES_STREAM));
-    assert_eq!(
-        responses,
-        ("Ich suche 🦀".into(), "Überlegung".into(), json.clone(), 10)
-    );
+    assert_eq!(responses, ("Ich suche 🦀".into(), "Überlegung".into(), json.clone(), 10));
     let chat = seen(CHAT, Answer::stream(CHAT_STREAM));
     assert_eq!(chat, ("Grüße 🦀".into(), "hm".into(), json, 8));
 }
@@ -249,53 +203,25 @@ fn limits_and_quotas() {
     let quota =
         r#"{"error":{"type":"insufficient_quota","code":"insufficient_quota","message":"pay"}}"#;
     let error = exchange(RESPONSES, Answer::status(429, &[], quota)).unwrap_err();
-    assert!(
-        matches!(error, ModelError::Limit { quota: true, .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, ModelError::Limit { quota: true, .. }), "{error:?}");
     assert!(!error.is_transient());
 
-    let headers = [
-        ("x-ratelimit-remaining-tokens", "0"),
-        ("x-ratelimit-reset-tokens", "1m30s"),
-    ];
+    let headers = [("x-ratelimit-remaining-tokens", "0"), ("x-ratelimit-reset-tokens", "1m30s")];
     let error = exchange(CHAT, Answer::status(429, &headers, "")).unwrap_err();
-    assert_eq!(
-        error
-            .retry_after()
-            .map(|wait| wait.as_secs().abs_diff(90) <= 1),
-        Some(true)
-    );
+    assert_eq!(error.retry_after().map(|wait| wait.as_secs().abs_diff(90) <= 1), Some(true));
 
     let failed = r#"data: {"type":"response.failed","response":{"error":{"code":"rate_limit_exceeded","message":"m"}}}"#;
     let error = exchange(RESPONSES, Answer::stream(&format!("{failed}\n\n"))).unwrap_err();
-    assert!(
-        matches!(error, ModelError::Limit { quota: false, .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, ModelError::Limit { quota: false, .. }), "{error:?}");
     let failed = r#"data: {"type":"error","code":"server_error","message":"m"}"#;
     let error = exchange(RESPONSES, Answer::stream(&format!("{failed}\n\n"))).unwrap_err();
-    assert_eq!(
-        error,
-        ModelError::Server {
-            status: 500,
-            message: "m".into()
-        }
-    );
+    assert_eq!(error, ModelError::Server { status: 500, message: "m".into() });
     let failed = r#"data: {"error":{"code":503,"message":"m"}}"#;
     let error = exchange(CHAT, Answer::stream(&format!("{failed}\n\n"))).unwrap_err();
-    assert_eq!(
-        error,
-        ModelError::Overloaded {
-            message: "m".into(),
-            retry_after: None
-        }
-    );
+    assert_eq!(error, ModelError::Overloaded { message: "m".into(), retry_after: None });
 
     let error = exchange(CHAT, Answer::status(401, &[], "")).unwrap_err();
-    let ModelError::NotSignedIn { fix, .. } = error else {
-        panic!("{error:?}")
-    };
+    let ModelError::NotSignedIn { fix, .. } = error else { panic!("{error:?}") };
     assert!(fix.contains("OPENAI_API_KEY"));
     let long = r#"{"error":{"code":"context_length_exceeded","message":"m"}}"#;
     let error = exchange(RESPONSES, Answer::status(400, &[], long)).unwrap_err();

@@ -17,13 +17,8 @@ fn open(text: &str) -> Result<Script, ModelError> {
 }
 
 fn call(model: &mut dyn Model, messages: &[Message]) -> Result<Reply, ModelError> {
-    let request = Request {
-        system: "s",
-        messages,
-        tools: &[],
-        max_output: None,
-        earlier_replies: 0,
-    };
+    let request =
+        Request { system: "s", messages, tools: &[], max_output: None, earlier_replies: 0 };
     model.call(&request, &mut |_| ControlFlow::Continue(()))
 }
 
@@ -61,20 +56,10 @@ fn the_conversation_alone_decides_which_reply_comes() {
     let ids: Vec<_> = first.blocks[2..].iter().map(id).collect();
     assert_eq!(ids, [r#"call-0-0 {"command":"sh test.sh"}"#, "call-0-1 {}"]);
     assert_eq!(first.stop, StopReason::ToolUse);
-    assert_eq!(
-        first.usage,
-        Usage {
-            input: 900,
-            output: 40,
-            ..Usage::default()
-        }
-    );
+    assert_eq!(first.usage, Usage { input: 900, output: 40, ..Usage::default() });
     for count in [1, 2, 9] {
         let reply = call(&mut model, &after(count)).unwrap();
-        assert_eq!(
-            (reply.text().as_str(), reply.stop),
-            ("Done.", StopReason::EndTurn)
-        );
+        assert_eq!((reply.text().as_str(), reply.stop), ("Done.", StopReason::EndTurn));
         assert!(reply.usage.input > 0 && reply.usage.output > 0);
     }
     // Asked again, or by another process: the same.
@@ -111,11 +96,7 @@ fn deltas_add_up_and_can_be_broken_off() {
     let mut idle = 0;
     let cancelled = slow.call(&request, &mut |delta| {
         idle += usize::from(delta == Delta::Idle);
-        if idle == 3 {
-            ControlFlow::Break(())
-        } else {
-            ControlFlow::Continue(())
-        }
+        if idle == 3 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     assert_eq!(cancelled, Err(ModelError::Cancelled));
 }
@@ -124,10 +105,7 @@ fn deltas_add_up_and_can_be_broken_off() {
 fn an_exhausted_script_says_what_to_add() {
     let mut model = open("[[reply]]\ntext = \"a\"\n").unwrap();
     let error = call(&mut model, &after(1)).unwrap_err().to_string();
-    assert!(
-        error.contains("s.toml: call 2 has no answer: the script has 1 reply"),
-        "{error}"
-    );
+    assert!(error.contains("s.toml: call 2 has no answer: the script has 1 reply"), "{error}");
     assert!(error.contains("repeat = true"), "{error}");
 }
 
@@ -136,46 +114,20 @@ fn mistakes_name_file_line_and_column() {
     let error = |text: &str| open(text).unwrap_err().to_string();
     let cases = [
         ("[[reply]]\ntext = \"a\n", "s.toml: line 2, column"),
-        (
-            "[[reply]]\ntext = 'a'\ntxet = 'b'\n",
-            "s.toml: line 3, column 1: unknown field `txet`",
-        ),
-        (
-            "[[reply]]\n\n[[reply]]\ntext = 3\n",
-            "s.toml: line 4, column 8: invalid type",
-        ),
-        (
-            "[[reply]]\ntools = [ { input = {} } ]\n",
-            "missing field `name`",
-        ),
-        (
-            "[[reply]]\nusage = { inputs = 1 }\n",
-            "line 2, column 11: unknown field `inputs`",
-        ),
-        (
-            "[[reply]]\ntext='a'\nrepeat=true\n[[reply]]\ntext='b'\n",
-            "line 1, column 1: repeat",
-        ),
-        (
-            "[[reply]]\ntext='a'\n[[reply]]\n",
-            "line 3, column 1: a [[reply]] needs text or tools",
-        ),
+        ("[[reply]]\ntext = 'a'\ntxet = 'b'\n", "s.toml: line 3, column 1: unknown field `txet`"),
+        ("[[reply]]\n\n[[reply]]\ntext = 3\n", "s.toml: line 4, column 8: invalid type"),
+        ("[[reply]]\ntools = [ { input = {} } ]\n", "missing field `name`"),
+        ("[[reply]]\nusage = { inputs = 1 }\n", "line 2, column 11: unknown field `inputs`"),
+        ("[[reply]]\ntext='a'\nrepeat=true\n[[reply]]\ntext='b'\n", "line 1, column 1: repeat"),
+        ("[[reply]]\ntext='a'\n[[reply]]\n", "line 3, column 1: a [[reply]] needs text or tools"),
         ("", "s.toml: it has no [[reply]]"),
     ];
     for (text, expected) in cases {
         let got = error(text);
-        assert!(
-            got.contains(expected),
-            "{text:?}\n gives {got}\n wanted {expected}"
-        );
+        assert!(got.contains(expected), "{text:?}\n gives {got}\n wanted {expected}");
     }
-    let missing = Script::open(Some(Path::new("/nowhere/x.toml")))
-        .unwrap_err()
-        .to_string();
-    assert!(
-        missing.starts_with("/nowhere/x.toml: cannot read it"),
-        "{missing}"
-    );
+    let missing = Script::open(Some(Path::new("/nowhere/x.toml"))).unwrap_err().to_string();
+    assert!(missing.starts_with("/nowhere/x.toml: cannot read it"), "{missing}");
 }
 
 #[test]
@@ -183,9 +135,7 @@ fn the_built_in_script_looks_around_and_says_what_it_is() {
     let mut model = Script::open(None).unwrap();
     assert_eq!(model.name(), "script");
     let first = call(&mut model, &after(0)).unwrap();
-    let Some(Block::ToolUse { name, input, .. }) = first.blocks.last() else {
-        panic!()
-    };
+    let Some(Block::ToolUse { name, input, .. }) = first.blocks.last() else { panic!() };
     assert!(tools::parse(name, input).is_ok());
     for count in [1, 5] {
         let text = call(&mut model, &after(count)).unwrap().text();

@@ -50,10 +50,7 @@ pub(crate) struct Asked {
 
 impl Asked {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
@@ -106,11 +103,7 @@ fn serve(mut stream: TcpStream, answer: &Answer, sender: &Sender<Asked>) -> std:
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
     let body = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    let _ = sender.send(Asked {
-        line: line.trim_end().to_owned(),
-        headers,
-        body,
-    });
+    let _ = sender.send(Asked { line: line.trim_end().to_owned(), headers, body });
 
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
                 transfer-encoding: chunked\r\nconnection: close\r\n\r\n";
@@ -193,7 +186,5 @@ pub(crate) fn seen(spec: &str, answer: Answer) -> (String, String, String, usize
 /// The stream cut off after each of its events but the last `whole`.
 pub(crate) fn cuts(stream: &str, whole: usize) -> Vec<String> {
     let events: Vec<&str> = stream.split_inclusive("\n\n").collect();
-    (0..=events.len() - whole - 1)
-        .map(|count| events[..count].concat())
-        .collect()
+    (0..=events.len() - whole - 1).map(|count| events[..count].concat()).collect()
 }

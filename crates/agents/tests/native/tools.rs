@@ -23,8 +23,7 @@ fn place(files: &[(&str, &str)]) -> Place {
 
 impl Place {
     fn run(&self, name: &str, input: Value) -> Outcome {
-        self.workspace
-            .run(&tools::parse(name, &input.to_string()).unwrap())
+        self.workspace.run(&tools::parse(name, &input.to_string()).unwrap())
     }
 
     fn content(&self, path: &str) -> Vec<u8> {
@@ -39,10 +38,7 @@ impl Place {
 
     fn fail(&self, name: &str, input: Value) -> String {
         let outcome = self.run(name, input);
-        assert!(
-            outcome.is_error && outcome.touched.is_empty(),
-            "{outcome:?}"
-        );
+        assert!(outcome.is_error && outcome.touched.is_empty(), "{outcome:?}");
         outcome.output
     }
 }
@@ -54,20 +50,12 @@ fn reading_numbers_bounds_and_goes_on() {
         ("a", "one\r\ntwo\nthree"),
         ("long", &long),
         ("wide", &format!("{}\nend\n", "ü".repeat(5000))),
-        (
-            "huge",
-            &"x".repeat(1000)
-                .repeat(200)
-                .replace("xxxxxxxxxx", "xxxxxxxxx\n"),
-        ),
+        ("huge", &"x".repeat(1000).repeat(200).replace("xxxxxxxxxx", "xxxxxxxxx\n")),
         ("empty", ""),
         ("nul", "a\0b"),
     ]);
     let read = |input| place.ok("read_file", input);
-    assert_eq!(
-        read(json!({ "path": "a" })),
-        "     1\tone\n     2\ttwo\n     3\tthree\n"
-    );
+    assert_eq!(read(json!({ "path": "a" })), "     1\tone\n     2\ttwo\n     3\tthree\n");
     let part = read(json!({ "path": "a", "offset": 2, "limit": 1 }));
     assert_eq!(part, "     2\ttwo\n(lines 2 to 2; go on with offset 3)");
     let first = read(json!({ "path": "long" }));
@@ -77,28 +65,18 @@ fn reading_numbers_bounds_and_goes_on() {
     let error = place.fail("read_file", json!({ "path": "long", "offset": 5001 }));
     assert_eq!(error, "long has 5000 lines; there is no line 5001");
     let wide = read(json!({ "path": "wide" }));
-    assert!(
-        wide.contains("… [8000 more bytes]\n     2\tend\n"),
-        "{}",
-        &wide[wide.len() - 60..]
-    );
+    assert!(wide.contains("… [8000 more bytes]\n     2\tend\n"), "{}", &wide[wide.len() - 60..]);
     assert!(!wide.contains('\u{fffd}'));
     let huge = read(json!({ "path": "huge", "limit": 1_000_000 }));
     assert!(huge.len() <= 64 * 1024 + 60 && huge.contains("go on with offset"));
     assert_eq!(read(json!({ "path": "empty" })), "empty is empty");
-    assert_eq!(
-        read(json!({ "path": "nul" })),
-        "nul is a binary file of 3 bytes"
-    );
+    assert_eq!(read(json!({ "path": "nul" })), "nul is a binary file of 3 bytes");
 }
 
 #[test]
 fn writing_creates_and_replaces() {
     let place = place(&[("a", "old")]);
-    let outcome = place.run(
-        "write_file",
-        json!({ "path": "x/y/z.txt", "content": "1\n2\n" }),
-    );
+    let outcome = place.run("write_file", json!({ "path": "x/y/z.txt", "content": "1\n2\n" }));
     assert_eq!(outcome.output, "created x/y/z.txt (2 lines, 4 bytes)");
     assert_eq!(outcome.touched, ["x/y/z.txt"]);
     assert_eq!(place.content("x/y/z.txt"), b"1\n2\n");
@@ -112,34 +90,13 @@ fn editing_wants_exactly_one_place() {
     let place = place(&[("a", "let x = 1;\nlet y = 1;\n")]);
     let edit = |old: &str, new: &str, all: bool| json!({ "path": "a", "old_string": old, "new_string": new, "replace_all": all });
     let error = place.fail("edit_file", edit("let", "var", false));
-    assert!(
-        error.contains("occurs 2 times in a; nothing was changed"),
-        "{error}"
-    );
-    assert!(
-        place
-            .fail("edit_file", edit("nope", "x", true))
-            .contains("does not occur")
-    );
-    assert!(
-        place
-            .fail("edit_file", edit("", "x", true))
-            .contains("empty")
-    );
-    assert!(
-        place
-            .fail("edit_file", edit("let", "let", true))
-            .contains("the same")
-    );
+    assert!(error.contains("occurs 2 times in a; nothing was changed"), "{error}");
+    assert!(place.fail("edit_file", edit("nope", "x", true)).contains("does not occur"));
+    assert!(place.fail("edit_file", edit("", "x", true)).contains("empty"));
+    assert!(place.fail("edit_file", edit("let", "let", true)).contains("the same"));
     assert_eq!(place.content("a"), b"let x = 1;\nlet y = 1;\n");
-    assert_eq!(
-        place.ok("edit_file", edit("x = 1", "x = 2", false)),
-        "edited a"
-    );
-    assert_eq!(
-        place.ok("edit_file", edit("let", "var", true)),
-        "edited a in 2 places"
-    );
+    assert_eq!(place.ok("edit_file", edit("x = 1", "x = 2", false)), "edited a");
+    assert_eq!(place.ok("edit_file", edit("let", "var", true)), "edited a in 2 places");
     assert_eq!(place.content("a"), b"var x = 2;\nvar y = 1;\n");
     let gone = json!({ "path": "b", "old_string": "a", "new_string": "b" });
     assert_eq!(place.fail("edit_file", gone), "b does not exist");
@@ -157,11 +114,7 @@ fn editing_keeps_line_ends_and_foreign_bytes() {
     assert!(edit("mixed", "a\nb", "x").is_error);
     assert!(!edit("mixed", "b\n", "d\n").is_error);
     assert_eq!(place.content("mixed"), b"a\r\nd\nc\r\n");
-    fs::write(
-        place.dir.path().join("latin1"),
-        b"caf\xe9 = \xc3\xbc1\n\xff",
-    )
-    .unwrap();
+    fs::write(place.dir.path().join("latin1"), b"caf\xe9 = \xc3\xbc1\n\xff").unwrap();
     assert!(!edit("latin1", "ü1", "2").is_error);
     assert_eq!(place.content("latin1"), b"caf\xe9 = 2\n\xff");
 }
@@ -181,16 +134,10 @@ fn globbing_sees_what_a_developer_sees() {
         ("a b/\"q\".txt", ""),
     ]);
     let glob = |pattern: &str| place.ok("glob", json!({ "pattern": pattern }));
-    assert_eq!(
-        glob("**/*.rs"),
-        "main.rs\nsrc/a.rs\nsrc/b.rs\nsrc/deep/c.rs\n"
-    );
+    assert_eq!(glob("**/*.rs"), "main.rs\nsrc/a.rs\nsrc/b.rs\nsrc/deep/c.rs\n");
     assert_eq!(glob("*.rs"), "main.rs\n");
     assert_eq!(glob("./src/*.rs"), "src/a.rs\nsrc/b.rs\n");
-    assert_eq!(
-        glob("{src,a b}/*.{rs,txt}"),
-        "a b/\"q\".txt\nsrc/a.rs\nsrc/b.rs\n"
-    );
+    assert_eq!(glob("{src,a b}/*.{rs,txt}"), "a b/\"q\".txt\nsrc/a.rs\nsrc/b.rs\n");
     assert_eq!(glob("**/*.yml"), "no file matches **/*.yml");
     assert_eq!(glob(".github/**"), ".github/ci.yml\n");
     assert_eq!(glob(".g*"), ".gitignore\n");
@@ -198,25 +145,10 @@ fn globbing_sees_what_a_developer_sees() {
     assert_eq!(glob(".git/*"), ".git/config\n");
     let whole = place.workspace.root().join("src/*.rs");
     assert_eq!(glob(whole.to_str().unwrap()), "src/a.rs\nsrc/b.rs\n");
-    assert_eq!(
-        place.ok("glob", json!({ "pattern": "*", "path": "src/deep" })),
-        "src/deep/c.rs\n"
-    );
-    assert!(
-        place
-            .fail("glob", json!({ "pattern": "a[" }))
-            .contains("cannot be read")
-    );
-    assert!(
-        place
-            .fail("glob", json!({ "pattern": "../*" }))
-            .contains("..")
-    );
-    assert!(
-        place
-            .fail("glob", json!({ "pattern": "*", "path": "main.rs" }))
-            .contains("not a dir")
-    );
+    assert_eq!(place.ok("glob", json!({ "pattern": "*", "path": "src/deep" })), "src/deep/c.rs\n");
+    assert!(place.fail("glob", json!({ "pattern": "a[" })).contains("cannot be read"));
+    assert!(place.fail("glob", json!({ "pattern": "../*" })).contains(".."));
+    assert!(place.fail("glob", json!({ "pattern": "*", "path": "main.rs" })).contains("not a dir"));
 }
 
 #[test]
@@ -230,10 +162,7 @@ fn globbing_is_capped_and_says_so() {
     assert!(found.starts_with("f0000\nf0001\n"));
     assert!(found.contains("f0999\n(the first 1,000 files; there are more"));
     fs::remove_file(place.dir.path().join("f1000")).unwrap();
-    assert_eq!(
-        place.ok("glob", json!({ "pattern": "*" })).lines().last(),
-        Some("f0999")
-    );
+    assert_eq!(place.ok("glob", json!({ "pattern": "*" })).lines().last(), Some("f0999"));
 }
 
 #[test]
@@ -256,14 +185,8 @@ fn grepping_lines() {
     let rust = grep(json!({ "pattern": "beta", "glob": "*.rs" }));
     assert_eq!(rust, "b/c.rs:1:fn beta() {}\n");
     assert_eq!(grep(json!({ "pattern": "beta", "path": "b" })), rust);
-    assert_eq!(
-        grep(json!({ "pattern": "beta", "path": ".hidden" })),
-        ".hidden:1:beta\n"
-    );
-    assert_eq!(
-        grep(json!({ "pattern": "beta", "glob": ".hid*" })),
-        ".hidden:1:beta\n"
-    );
+    assert_eq!(grep(json!({ "pattern": "beta", "path": ".hidden" })), ".hidden:1:beta\n");
+    assert_eq!(grep(json!({ "pattern": "beta", "glob": ".hid*" })), ".hidden:1:beta\n");
     let around = grep(json!({ "pattern": "beta", "path": "a.txt", "context": 1 }));
     let expected = "a.txt-1-Alpha\na.txt:2:beta\na.txt-3-gamma\na.txt-4-delta\na.txt:5:beta two\n";
     assert_eq!(around, expected);
@@ -271,16 +194,10 @@ fn grepping_lines() {
     let expected = "a.txt:1:Alpha\na.txt-2-beta\n--\na.txt-4-delta\na.txt:5:beta two\n";
     assert_eq!(apart, expected);
     let capped = grep(json!({ "pattern": "beta", "max_results": 1 }));
-    assert!(
-        capped.starts_with("a.txt:2:beta\n(there may be more"),
-        "{capped}"
-    );
+    assert!(capped.starts_with("a.txt:2:beta\n(there may be more"), "{capped}");
     assert_eq!(grep(json!({ "pattern": "beta", "max_results": 3 })), all);
     let error = place.fail("grep", json!({ "pattern": "a(" }));
-    assert!(
-        error.contains("the regular expression cannot be read"),
-        "{error}"
-    );
+    assert!(error.contains("the regular expression cannot be read"), "{error}");
 }
 
 #[test]

@@ -66,7 +66,9 @@ fn list(context: &Context) -> CommandResult {
     let config = context.config()?;
     let rows = KEYS.iter().map(|key| {
         let (value, source) = match config.values.get(key.name) {
-            Some((_, source)) if key.kind == Kind::Secret => (HIDDEN.to_owned(), source.to_string()),
+            Some((_, source)) if key.kind == Kind::Secret => {
+                (HIDDEN.to_owned(), source.to_string())
+            }
             Some((value, source)) => (value.clone(), source.to_string()),
             None => (String::new(), String::new()),
         };
@@ -131,8 +133,10 @@ fn set(context: &Context, name: &str, value: String) -> CommandResult {
         text.trim().to_owned()
     } else if secret {
         // Arguments can be read by every user of the machine, and stay in the shell's history.
-        return Err(CommandError::usage(format!("{name} is a secret: it is read from standard input"))
-            .hint(format!("segue config set {name} - < file")));
+        return Err(CommandError::usage(format!(
+            "{name} is a secret: it is read from standard input"
+        ))
+        .hint(format!("segue config set {name} - < file")));
     } else {
         value
     };
@@ -159,8 +163,9 @@ fn change(context: &Context, name: &str, value: Option<&str>) -> CommandResult {
     let mut document: toml_edit::DocumentMut = text
         .parse()
         .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?;
-    edit(&mut document, &parts, value.map(|text| (kind, text)))
-        .map_err(|table| CommandError::usage(format!("{}: `{table}` is not a table", path.display())))?;
+    edit(&mut document, &parts, value.map(|text| (kind, text))).map_err(|table| {
+        CommandError::usage(format!("{}: `{table}` is not a table", path.display()))
+    })?;
     context.home.write_config(document.to_string().as_bytes())?;
     if context.json {
         context.print_json(&json!({ "name": name, "path": path }))?;

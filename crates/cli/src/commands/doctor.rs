@@ -1,12 +1,6 @@
 //! `segue doctor`: is everything in place that the promises rest on?
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    path::Path,
-    process::Command,
-    time::Duration,
-};
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, process::Command, time::Duration};
 
 use segue_core::Exit;
 use segue_journal::{Disk, RealDisk};
@@ -100,11 +94,15 @@ fn home(dir: &Path) -> Check {
 fn disk(dir: &Path) -> Check {
     let path = dir.join(format!(".doctor-{}", std::process::id()));
     let disk: &dyn Disk = &RealDisk;
-    let done = disk.replace(&path, b"written, synced and renamed\n").and_then(|()| fs::remove_file(&path));
-    check("disk", match done {
-        Ok(()) => Ok("can be written and synced".to_owned()),
-        Err(error) => Err(format!("{}: {error}", dir.display())),
-    })
+    let done =
+        disk.replace(&path, b"written, synced and renamed\n").and_then(|()| fs::remove_file(&path));
+    check(
+        "disk",
+        match done {
+            Ok(()) => Ok("can be written and synced".to_owned()),
+            Err(error) => Err(format!("{}: {error}", dir.display())),
+        },
+    )
 }
 
 fn locks(dir: &Path) -> Check {
@@ -112,11 +110,16 @@ fn locks(dir: &Path) -> Check {
     let taken = RealDisk.try_lock(&path);
     let again = RealDisk.try_lock(&path);
     let _ = fs::remove_file(&path);
-    check("locks", match (taken, again) {
-        (Ok(Some(_)), Ok(None)) => Ok("one writer at a time is kept".to_owned()),
-        (Ok(_), Ok(_)) => Err("this file system does not keep locks: use another home".to_owned()),
-        (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
-    })
+    check(
+        "locks",
+        match (taken, again) {
+            (Ok(Some(_)), Ok(None)) => Ok("one writer at a time is kept".to_owned()),
+            (Ok(_), Ok(_)) => {
+                Err("this file system does not keep locks: use another home".to_owned())
+            }
+            (Err(error), _) | (_, Err(error)) => Err(error.to_string()),
+        },
+    )
 }
 
 fn settings(context: &Context) -> Check {

@@ -64,7 +64,8 @@ pub(crate) fn reference(args: &Reference) -> CommandResult {
 }
 
 fn commands() -> String {
-    let mut text = "# Commands\n\nMade from the program itself by `segue reference docs`.\n".to_owned();
+    let mut text =
+        "# Commands\n\nMade from the program itself by `segue reference docs`.\n".to_owned();
     let mut root = Cli::command().term_width(96);
     root.build();
     let _ = write!(text, "\n## segue\n\n```text\n{}\n```\n", plain(&mut root));

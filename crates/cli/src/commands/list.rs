@@ -10,10 +10,13 @@ use crate::{
 
 /// List sessions, the latest first
 #[derive(Debug, clap::Args)]
-#[command(visible_alias = "ls", after_help = "Examples:
+#[command(
+    visible_alias = "ls",
+    after_help = "Examples:
   segue list                        of this repository
   segue list --all --status crashed
-  segue list --all --limit 0 --json | jq '.[].id'")]
+  segue list --all --limit 0 --json | jq '.[].id'"
+)]
 pub(crate) struct Args {
     /// Of every repository, not only this one
     #[arg(long, short)]
@@ -28,11 +31,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let repo = if args.all { None } else { Some(context.repo()?.id) };
-    let filter = Filter {
-        repo,
-        status: args.status.clone(),
-        limit: (args.limit > 0).then_some(args.limit),
-    };
+    let filter =
+        Filter { repo, status: args.status.clone(), limit: (args.limit > 0).then_some(args.limit) };
     let listing = context.index()?.query(&filter).map_err(view_error)?;
     if context.json {
         let rows: Vec<RowJson<'_>> = listing.rows.iter().map(RowJson::from).collect();
@@ -41,7 +41,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     }
     if listing.rows.is_empty() {
         say(match args.all {
-            _ if !args.status.is_empty() => "there is no session with that status here; all: segue list --all",
+            _ if !args.status.is_empty() => {
+                "there is no session with that status here; all: segue list --all"
+            }
             true => "there is no session yet: segue run \"…\" starts one",
             false => "there is no session of this repository; all: segue list --all",
         });

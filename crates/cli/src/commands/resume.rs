@@ -57,10 +57,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
-    let found = match (&args.session, args.prompt_flag.is_some()) {
-        (None, true) => context.find(None)?,
-        (Some(text), _) => context.find_resumable(Some(text)).map_err(|error| unquote(error, text))?,
-        (None, false) => context.find_resumable(None)?,
+    let prompt = args.prompt.or(args.prompt_flag);
+    let latest = args.session.as_deref().is_none_or(|text| text == "@latest");
+    let found = match &args.session {
+        // With something new to do, a completed session will do as well.
+        _ if latest && prompt.is_some() => context.find(None)?,
+        Some(text) => context.find_resumable(Some(text)).map_err(|error| unquote(error, text))?,
+        None => context.find_resumable(None)?,
     };
     let selector = found.selector();
     let about = |error: CommandError| error.about(&selector);
@@ -69,7 +72,6 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         let error = segue_journal::Error::Busy { dir: found.dir, holder };
         return Err(about(error.into()));
     }
-    let prompt = args.prompt.or(args.prompt_flag);
     let state = session.state();
     if state.phase == Phase::Stopped && !decide::is_resumable(state) && prompt.is_none() {
         if context.json {
@@ -105,7 +107,9 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         return Ok(Exit::Done);
     }
     let interrupt = Interrupt::install()?;
-    if args.wait && let Some(signal) = wait_for_reset(context, state, &interrupt) {
+    if args.wait
+        && let Some(signal) = wait_for_reset(context, state, &interrupt)
+    {
         say(&format!("segue resume {selector} --wait"));
         return Ok(Exit::Interrupted(signal));
     }
@@ -131,7 +135,9 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
 /// A prompt alone is taken for a session: its blanks tell.
 fn unquote(error: CommandError, text: &str) -> CommandError {
     match text.contains(char::is_whitespace) {
-        true => error.hint(format!("a prompt for the latest session: segue resume --prompt \"{text}\"")),
+        true => {
+            error.hint(format!("a prompt for the latest session: segue resume --prompt \"{text}\""))
+        }
         false => error,
     }
 }

@@ -113,7 +113,12 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let repo = segue_workspace::identify(&workspace)
         .map_err(|error| CommandError::failed(error.to_string()))?;
     let new = NewSession {
-        repo: RepoRef { id: repo.id, identity: repo.identity, head: repo.head, branch: repo.branch },
+        repo: RepoRef {
+            id: repo.id,
+            identity: repo.identity,
+            head: repo.head,
+            branch: repo.branch,
+        },
         workspace,
         loop_kind: LoopKind::Solo,
         agent,
@@ -173,13 +178,18 @@ fn agent_and_prompt(
         [word] if known_agent(word).is_some() => (Some(word), None),
         [prompt] => (None, Some(prompt)),
         [] => (None, None),
-        _ => return Err(CommandError::usage("a prompt of several words needs quotes").hint(quoted(&words))),
+        _ => {
+            return Err(
+                CommandError::usage("a prompt of several words needs quotes").hint(quoted(&words))
+            );
+        }
     };
     let wanted = agent.unwrap_or_else(|| config.get("agent").unwrap_or("native"));
     let agent = known_agent(wanted).ok_or_else(|| {
         let names: Vec<&str> = AGENTS.iter().map(|(name, _)| *name).collect();
-        let error = CommandError::new(Exit::AgentMissing, format!("there is no agent `{wanted}` here"))
-            .hint(format!("the agents are: {} (segue agents)", names.join(", ")));
+        let error =
+            CommandError::new(Exit::AgentMissing, format!("there is no agent `{wanted}` here"))
+                .hint(format!("the agents are: {} (segue agents)", names.join(", ")));
         match words.len() {
             2 => error.hint(format!("a prompt of several words needs quotes: {}", quoted(&words))),
             _ => error,
@@ -214,7 +224,9 @@ fn read_prompt(
         (None, None) => String::new(),
     };
     if text.trim().is_empty() {
-        return Err(CommandError::usage("there is no prompt").hint("segue run \"Fix the failing test\""));
+        return Err(
+            CommandError::usage("there is no prompt").hint("segue run \"Fix the failing test\"")
+        );
     }
     Ok(text)
 }
@@ -255,9 +267,9 @@ fn no_model(spec: &ModelSpec, error: ModelError) -> CommandError {
     match (error, spec.provider()) {
         (ModelError::NotSignedIn { message, fix }, Some(provider)) => {
             let word = provider.word();
-            CommandError::failed(format!("not signed in: {message}"))
-                .hint(fix)
-                .hint(format!("or keep it in the settings: segue config set {word}.key - < key.txt"))
+            CommandError::failed(format!("not signed in: {message}")).hint(fix).hint(format!(
+                "or keep it in the settings: segue config set {word}.key - < key.txt"
+            ))
         }
         (error, _) => CommandError::failed(error.to_string()),
     }

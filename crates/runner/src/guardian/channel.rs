@@ -127,10 +127,7 @@ mod tests {
         send_line(&left, "spawned 7").expect("send");
         send_line(&left, "exited 0").expect("send");
         assert!(receive(&right, &mut received));
-        assert_eq!(
-            take_words(&mut received),
-            Some(vec!["spawned".into(), "7".into()])
-        );
+        assert_eq!(take_words(&mut received), Some(vec!["spawned".into(), "7".into()]));
         received.pop();
         assert_eq!(take_words(&mut received), None);
         drop(left);

@@ -47,10 +47,7 @@ fn run(args: Args) -> io::Result<()> {
     // Before the port is told to anyone: who knows it may already send the signal.
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let scenario = Scenario::load(&args.scenario)?;
-    let options = Options {
-        port: args.port,
-        record: args.record,
-    };
+    let options = Options { port: args.port, record: args.record };
     let server = ModelServer::start_with(scenario, &options)?;
     if let Some(path) = &args.port_file {
         write_whole(path, &server.port().to_string())?;

@@ -20,11 +20,7 @@ impl Dialect for Anthropic {
         all.system.extend(body.get("system").map(text_of));
         for message in list(body, "messages") {
             let assistant = message.get("role").and_then(Value::as_str) == Some("assistant");
-            let role = if assistant {
-                Role::Assistant
-            } else {
-                Role::User
-            };
+            let role = if assistant { Role::Assistant } else { Role::User };
             match message.get("content") {
                 Some(Value::String(text)) => all.push(role, Content::Text(text.clone())),
                 Some(Value::Array(blocks)) => blocks.iter().for_each(|b| block(&mut all, role, b)),
@@ -85,10 +81,7 @@ impl Dialect for Anthropic {
             let part = |t: &str| json!({ "type": "thinking_delta", "thinking": t });
             let mut deltas: Vec<Value> = pieces(&reply.thinking).into_iter().map(part).collect();
             deltas.push(json!({ "type": "signature_delta", "signature": SIGNATURE }));
-            block(
-                json!({ "type": "thinking", "thinking": "", "signature": "" }),
-                deltas,
-            );
+            block(json!({ "type": "thinking", "thinking": "", "signature": "" }), deltas);
         }
         if !reply.text.is_empty() {
             let part = |t: &str| json!({ "type": "text_delta", "text": t });
@@ -100,10 +93,7 @@ impl Dialect for Anthropic {
             let part = |t: &str| json!({ "type": "input_json_delta", "partial_json": t });
             let deltas = pieces(&input).into_iter().map(part).collect();
             let id = tool_id(tool, call, i);
-            block(
-                json!({ "type": "tool_use", "id": id, "name": tool.name, "input": {} }),
-                deltas,
-            );
+            block(json!({ "type": "tool_use", "id": id, "name": tool.name, "input": {} }), deltas);
         }
         events.push(json!({ "type": "message_delta",
             "delta": { "stop_reason": stop(reply), "stop_sequence": null },
@@ -151,11 +141,7 @@ impl Dialect for Anthropic {
         headers.push(("request-id", id.clone()));
         let error = json!({ "type": kind, "message": message });
         let body = json!({ "type": "error", "error": error, "request_id": id });
-        Refusal {
-            status,
-            headers,
-            body,
-        }
+        Refusal { status, headers, body }
     }
 
     fn error_frame(&self, refusal: &Refusal, _call: &Call<'_>) -> Frame {
@@ -180,10 +166,7 @@ fn block(all: &mut Conversation, role: Role, block: &Value) {
             Content::ToolResult {
                 id: field(block, "tool_use_id"),
                 output: block.get("content").map(text_of).unwrap_or_default(),
-                is_error: block
-                    .get("is_error")
-                    .and_then(Value::as_bool)
-                    .unwrap_or(false),
+                is_error: block.get("is_error").and_then(Value::as_bool).unwrap_or(false),
             },
         ),
         _ => {}
@@ -191,9 +174,7 @@ fn block(all: &mut Conversation, role: Role, block: &Value) {
 }
 
 fn tool_id(tool: &ToolCall, call: &Call<'_>, index: usize) -> String {
-    tool.id
-        .clone()
-        .unwrap_or_else(|| format!("toolu_{}_{index}", call.tag))
+    tool.id.clone().unwrap_or_else(|| format!("toolu_{}_{index}", call.tag))
 }
 
 fn stop(reply: &Reply) -> &'static str {
@@ -232,26 +213,11 @@ fn unified_limit(until: Until) -> Vec<(&'static str, String)> {
         ("retry-after", until.seconds.to_string()),
         ("anthropic-ratelimit-unified-status", "rejected".to_owned()),
         ("anthropic-ratelimit-unified-reset", at.clone()),
-        (
-            "anthropic-ratelimit-unified-representative-claim",
-            "five_hour".to_owned(),
-        ),
-        (
-            "anthropic-ratelimit-unified-5h-status",
-            "rejected".to_owned(),
-        ),
+        ("anthropic-ratelimit-unified-representative-claim", "five_hour".to_owned()),
+        ("anthropic-ratelimit-unified-5h-status", "rejected".to_owned()),
         ("anthropic-ratelimit-unified-5h-reset", at),
-        (
-            "anthropic-ratelimit-unified-5h-utilization",
-            "1.0".to_owned(),
-        ),
-        (
-            "anthropic-ratelimit-unified-overage-status",
-            "rejected".to_owned(),
-        ),
-        (
-            "anthropic-ratelimit-unified-overage-disabled-reason",
-            "org_level_disabled".to_owned(),
-        ),
+        ("anthropic-ratelimit-unified-5h-utilization", "1.0".to_owned()),
+        ("anthropic-ratelimit-unified-overage-status", "rejected".to_owned()),
+        ("anthropic-ratelimit-unified-overage-disabled-reason", "org_level_disabled".to_owned()),
     ]
 }

@@ -35,11 +35,7 @@ impl Dialect for Chat {
                 }
                 Some("tool") => {
                     let id = field(message, "tool_call_id");
-                    let content = Content::ToolResult {
-                        id,
-                        output: text,
-                        is_error: false,
-                    };
+                    let content = Content::ToolResult { id, output: text, is_error: false };
                     all.push(Role::Tool, content);
                 }
                 Some("user") => all.push(Role::User, Content::Text(text)),
@@ -92,10 +88,8 @@ impl Dialect for Chat {
             frames.push(delta(json!({ "content": piece })));
         }
         for (i, tool) in reply.tools.iter().enumerate() {
-            frames.push(delta(
-                json!({ "tool_calls": [{ "index": i, "id": tool_id(tool, call, i),
-                "type": "function", "function": { "name": tool.name, "arguments": "" } }] }),
-            ));
+            frames.push(delta(json!({ "tool_calls": [{ "index": i, "id": tool_id(tool, call, i),
+                "type": "function", "function": { "name": tool.name, "arguments": "" } }] })));
             for piece in pieces(&tool.input.to_string()) {
                 let part = json!([{ "index": i, "function": { "arguments": piece } }]);
                 frames.push(delta(json!({ "tool_calls": part })));
@@ -141,9 +135,7 @@ impl Dialect for Chat {
 }
 
 fn tool_id(tool: &ToolCall, call: &Call<'_>, index: usize) -> String {
-    tool.id
-        .clone()
-        .unwrap_or_else(|| format!("call_{}_{index}", call.tag))
+    tool.id.clone().unwrap_or_else(|| format!("call_{}_{index}", call.tag))
 }
 
 fn finish(reply: &Reply) -> &'static str {

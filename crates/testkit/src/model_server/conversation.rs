@@ -91,11 +91,7 @@ impl Conversation {
     pub(super) fn last_tool(&self) -> Option<&str> {
         let reminder = |m: &&Message| m.text().is_some_and(|t| t.starts_with("<system-reminder>"));
         let last = self.messages.iter().rev().find(|m| !reminder(m))?;
-        if last.role == Role::Tool {
-            last.text()
-        } else {
-            None
-        }
+        if last.role == Role::Tool { last.text() } else { None }
     }
 }
 
@@ -114,19 +110,12 @@ pub(super) fn text_of(value: &Value) -> String {
 
 /// A string field, empty when absent.
 pub(super) fn field(value: &Value, name: &str) -> String {
-    value
-        .get(name)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned()
+    value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// The elements of an array field, none when absent.
 pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
-    value
-        .get(name)
-        .and_then(Value::as_array)
-        .map_or(&[], Vec::as_slice)
+    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// Arguments that an API carries as JSON in a string. What is no JSON stays a string.

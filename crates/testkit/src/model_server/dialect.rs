@@ -54,10 +54,7 @@ impl Frame {
     }
 
     pub(super) fn plain(data: impl ToString) -> Self {
-        Self {
-            event: None,
-            data: data.to_string(),
-        }
+        Self { event: None, data: data.to_string() }
     }
 }
 
@@ -70,26 +67,18 @@ pub(super) struct Until {
 
 impl Until {
     pub(super) fn from_now(seconds: i64, now: i64) -> Self {
-        Self {
-            at: now + seconds,
-            seconds,
-        }
+        Self { at: now + seconds, seconds }
     }
 
     fn new(reset: Reset, now: i64) -> Self {
         match reset {
-            Reset::At(at) => Self {
-                at,
-                seconds: (at - now).max(0),
-            },
+            Reset::At(at) => Self { at, seconds: (at - now).max(0) },
             Reset::In(seconds) => Self::from_now(seconds, now),
         }
     }
 
     pub(super) fn timestamp(self) -> String {
-        Timestamp::from_second(self.at)
-            .unwrap_or(Timestamp::MAX)
-            .to_string()
+        Timestamp::from_second(self.at).unwrap_or(Timestamp::MAX).to_string()
     }
 }
 

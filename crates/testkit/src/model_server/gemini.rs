@@ -12,17 +12,12 @@ pub(super) struct Gemini;
 impl Dialect for Gemini {
     fn conversation(&self, body: &Value, _prior: &[Value]) -> Conversation {
         let mut all = Conversation::default();
-        let system = body
-            .get("systemInstruction")
-            .or_else(|| body.get("system_instruction"));
-        all.system
-            .extend(system.and_then(|s| s.get("parts")).map(text_of));
+        let system = body.get("systemInstruction").or_else(|| body.get("system_instruction"));
+        all.system.extend(system.and_then(|s| s.get("parts")).map(text_of));
         for content in list(body, "contents") {
             let model = content.get("role").and_then(Value::as_str) == Some("model");
             let role = if model { Role::Assistant } else { Role::User };
-            list(content, "parts")
-                .iter()
-                .for_each(|p| part(&mut all, role, p));
+            list(content, "parts").iter().for_each(|p| part(&mut all, role, p));
         }
         all
     }
@@ -42,11 +37,7 @@ impl Dialect for Gemini {
     fn stream(&self, reply: &Reply, call: &Call<'_>) -> Vec<Frame> {
         let thought = |t| json!({ "text": t, "thought": true });
         let mut parts: Vec<Value> = pieces(&reply.thinking).into_iter().map(thought).collect();
-        parts.extend(
-            pieces(&reply.text)
-                .into_iter()
-                .map(|t| json!({ "text": t })),
-        );
+        parts.extend(pieces(&reply.text).into_iter().map(|t| json!({ "text": t })));
         parts.extend(reply.tools.iter().map(function_call));
         // The end comes with the last part: clients take an empty part for a broken answer.
         let last = parts.pop();
@@ -55,12 +46,7 @@ impl Dialect for Gemini {
             .map(|part| Frame::plain(chunk(&[part], None, reply.usage, call)))
             .collect();
         let last: Vec<Value> = last.into_iter().collect();
-        frames.push(Frame::plain(chunk(
-            &last,
-            Some(finish(reply)),
-            reply.usage,
-            call,
-        )));
+        frames.push(Frame::plain(chunk(&last, Some(finish(reply)), reply.usage, call)));
         frames
     }
 
@@ -72,11 +58,9 @@ impl Dialect for Gemini {
                 "You exceeded your current quota, please check your plan and billing details.",
             ),
             Failure::ServerError => (500, "INTERNAL", "An internal error has occurred."),
-            Failure::Overloaded => (
-                503,
-                "UNAVAILABLE",
-                "The model is overloaded. Please try again later.",
-            ),
+            Failure::Overloaded => {
+                (503, "UNAVAILABLE", "The model is overloaded. Please try again later.")
+            }
             Failure::ContextExhausted => (
                 400,
                 "INVALID_ARGUMENT",
@@ -96,11 +80,7 @@ impl Dialect for Gemini {
             let per_day = matches!(failure, Failure::UsageLimit(_));
             error["details"] = limit_details(per_day, *until, call);
         }
-        Refusal {
-            status: code,
-            headers: Vec::new(),
-            body: json!({ "error": error }),
-        }
+        Refusal { status: code, headers: Vec::new(), body: json!({ "error": error }) }
     }
 
     fn error_frame(&self, refusal: &Refusal, _call: &Call<'_>) -> Frame {
@@ -118,43 +98,20 @@ fn part(all: &mut Conversation, role: Role, part: &Value) {
         all.push(Role::Assistant, content);
     } else if let Some(result) = part.get("functionResponse") {
         let given = field(result, "id");
-        let id = if given.is_empty() {
-            field(result, "name")
-        } else {
-            given
-        };
+        let id = if given.is_empty() { field(result, "name") } else { given };
         let response = result.get("response").unwrap_or(&Value::Null);
         let error = response.get("error");
-        let shown = error
-            .or_else(|| response.get("output"))
-            .or_else(|| response.get("result"));
+        let shown = error.or_else(|| response.get("output")).or_else(|| response.get("result"));
         // The response is free-form: what has none of the usual keys is shown as it is.
         let output = match shown.unwrap_or(response) {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        all.push(
-            Role::Tool,
-            Content::ToolResult {
-                id,
-                output,
-                is_error: error.is_some(),
-            },
-        );
+        all.push(Role::Tool, Content::ToolResult { id, output, is_error: error.is_some() });
     } else if let Some(Value::String(text)) = part.get("text") {
-        let thought = part
-            .get("thought")
-            .and_then(Value::as_bool)
-            .unwrap_or(false);
+        let thought = part.get("thought").and_then(Value::as_bool).unwrap_or(false);
         let text = text.clone();
-        all.push(
-            role,
-            if thought {
-                Content::Thinking(text)
-            } else {
-                Content::Text(text)
-            },
-        );
+        all.push(role, if thought { Content::Thinking(text) } else { Content::Text(text) });
     }
 }
 

@@ -90,10 +90,8 @@ impl ModelServer {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port))?;
         listener.set_nonblocking(true)?;
         let port = listener.local_addr()?.port();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .build()?;
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let listener = {
             let _inside = runtime.enter();
             tokio::net::TcpListener::from_std(listener)?
@@ -115,15 +113,8 @@ impl ModelServer {
             // Dropping the runtime drops the tasks of all connections, and so closes them.
             drop(runtime);
         };
-        let thread = std::thread::Builder::new()
-            .name("model-server".into())
-            .spawn(serve)?;
-        Ok(Self {
-            port,
-            shared,
-            stop: Some(stop),
-            thread: Some(thread),
-        })
+        let thread = std::thread::Builder::new().name("model-server".into()).spawn(serve)?;
+        Ok(Self { port, shared, stop: Some(stop), thread: Some(thread) })
     }
 
     /// `http://127.0.0.1:PORT`, without a slash at the end.
@@ -139,11 +130,7 @@ impl ModelServer {
 
     /// Adds a reply at the end of the running scenario.
     pub fn push(&self, reply: Reply) {
-        self.shared
-            .script
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(reply);
+        self.shared.script.lock().unwrap_or_else(PoisonError::into_inner).push(reply);
     }
 
     /// All requests so far, in the order of arrival.
@@ -222,8 +209,6 @@ fn turns(mut requests: Vec<Request>) -> Vec<Request> {
 }
 
 fn nonce(port: u16) -> String {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{port:04x}{:08x}", since.subsec_nanos())
 }

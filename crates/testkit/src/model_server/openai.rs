@@ -50,11 +50,7 @@ pub(super) fn refuse(failure: &Failure, call: &Call<'_>) -> Refusal {
     };
     headers.push(("x-request-id", format!("req_{}", call.tag)));
     let body = error(&message, kind, code, None);
-    Refusal {
-        status,
-        headers,
-        body,
-    }
+    Refusal { status, headers, body }
 }
 
 pub(super) fn error(message: &str, kind: &str, code: Option<&str>, param: Option<&str>) -> Value {

@@ -45,11 +45,7 @@ impl Answer {
     fn new(wire: Wire, frames: &[Frame]) -> Self {
         Self {
             status: 200,
-            content_type: if wire == Wire::Sse {
-                "text/event-stream"
-            } else {
-                "application/json"
-            },
+            content_type: if wire == Wire::Sse { "text/event-stream" } else { "application/json" },
             headers: Vec::new(),
             chunks: encode(wire, frames),
             delay: Duration::ZERO,
@@ -61,10 +57,7 @@ impl Answer {
 
     /// What the scenario's reply looks like in this API.
     pub(super) fn of_reply(dialect: &dyn Dialect, reply: &Reply, call: &Call<'_>) -> Self {
-        let failure = reply
-            .fault
-            .as_ref()
-            .and_then(|fault| Failure::of(fault, call));
+        let failure = reply.fault.as_ref().and_then(|fault| Failure::of(fault, call));
         let mut answer = match failure {
             Some(failure) => Self::of_failure(dialect, &failure, call),
             None => Self::of_content(dialect, reply, call),
@@ -76,11 +69,8 @@ impl Answer {
     }
 
     pub(super) fn of_failure(dialect: &dyn Dialect, failure: &Failure, call: &Call<'_>) -> Self {
-        let streamed = if call.wire == Wire::Whole {
-            None
-        } else {
-            dialect.streamed_failure(failure, call)
-        };
+        let streamed =
+            if call.wire == Wire::Whole { None } else { dialect.streamed_failure(failure, call) };
         match streamed {
             Some(frames) => Self::new(call.wire, &frames),
             None => Self::of_refusal(dialect.refuse(failure, call), call.wire),
@@ -92,21 +82,15 @@ impl Answer {
         let headers: Vec<(String, String)> = headers.collect();
         if wire == Wire::WebSocket {
             // A WebSocket has no status and headers per request, so the event carries them.
-            let shown: Map<String, Value> = headers
-                .iter()
-                .map(|(n, v)| (n.clone(), Value::String(v.clone())))
-                .collect();
+            let shown: Map<String, Value> =
+                headers.iter().map(|(n, v)| (n.clone(), Value::String(v.clone()))).collect();
             let event = json!({
                 "type": "error", "status": refusal.status,
                 "error": refusal.body.get("error"), "headers": shown,
             });
             return Self::new(wire, &[Frame::plain(event)]);
         }
-        let wire = if wire == Wire::JsonArray {
-            wire
-        } else {
-            Wire::Whole
-        };
+        let wire = if wire == Wire::JsonArray { wire } else { Wire::Whole };
         let mut answer = Self::new(wire, &[Frame::plain(refusal.body)]);
         answer.status = refusal.status;
         answer.headers = headers;
@@ -138,11 +122,7 @@ impl Answer {
         match fault {
             Some(Fault::Cut { after, clean }) => {
                 self.chunks.truncate(kept(*after, self.chunks.len()));
-                self.ending = if *clean {
-                    Ending::CleanCut
-                } else {
-                    Ending::Abort
-                };
+                self.ending = if *clean { Ending::CleanCut } else { Ending::Abort };
             }
             Some(Fault::Hang { after }) => {
                 self.silent = after.is_none();
@@ -199,10 +179,7 @@ pub(super) async fn respond(answer: Answer, ticket: Ticket) -> Response<Body> {
     *response.status_mut() =
         StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
-    headers.insert(
-        "content-type",
-        HeaderValue::from_static(answer.content_type),
-    );
+    headers.insert("content-type", HeaderValue::from_static(answer.content_type));
     for (name, value) in &answer.headers {
         if let (Ok(name), Ok(value)) = (name.parse::<HeaderName>(), HeaderValue::from_str(value)) {
             headers.insert(name, value);
@@ -213,44 +190,36 @@ pub(super) async fn respond(answer: Answer, ticket: Ticket) -> Response<Body> {
 }
 
 fn body(answer: Answer, ticket: Ticket) -> Body {
-    let Answer {
-        chunks,
-        gap,
-        ending,
-        ..
-    } = answer;
+    let Answer { chunks, gap, ending, .. } = answer;
     let state = (chunks.into_iter().enumerate(), ticket, false);
-    Body::from_stream(stream::unfold(
-        state,
-        move |(mut chunks, mut ticket, aborted)| async move {
-            if aborted {
-                return None;
+    Body::from_stream(stream::unfold(state, move |(mut chunks, mut ticket, aborted)| async move {
+        if aborted {
+            return None;
+        }
+        if let Some((i, chunk)) = chunks.next() {
+            if i > 0 {
+                tokio::time::sleep(gap).await;
             }
-            if let Some((i, chunk)) = chunks.next() {
-                if i > 0 {
-                    tokio::time::sleep(gap).await;
-                }
-                return Some((Ok(Bytes::from(chunk)), (chunks, ticket, false)));
+            return Some((Ok(Bytes::from(chunk)), (chunks, ticket, false)));
+        }
+        match ending {
+            Ending::Hang => std::future::pending().await,
+            Ending::Complete => {
+                ticket.end(Delivery::Complete);
+                None
             }
-            match ending {
-                Ending::Hang => std::future::pending().await,
-                Ending::Complete => {
-                    ticket.end(Delivery::Complete);
-                    None
-                }
-                Ending::CleanCut => {
-                    ticket.end(Delivery::Cut);
-                    None
-                }
-                Ending::Abort => {
-                    tokio::time::sleep(FLUSH).await;
-                    ticket.end(Delivery::Cut);
-                    let cut = std::io::Error::other("cut by the scenario");
-                    Some((Err(cut), (chunks, ticket, true)))
-                }
+            Ending::CleanCut => {
+                ticket.end(Delivery::Cut);
+                None
             }
-        },
-    ))
+            Ending::Abort => {
+                tokio::time::sleep(FLUSH).await;
+                ticket.end(Delivery::Cut);
+                let cut = std::io::Error::other("cut by the scenario");
+                Some((Err(cut), (chunks, ticket, true)))
+            }
+        }
+    }))
 }
 
 /// Sends the answer over a WebSocket. Returns whether the connection is to be used further.

@@ -112,28 +112,19 @@ impl Request {
     /// The conversation that was sent, without system prompts and instructions.
     #[must_use]
     pub fn messages(&self) -> Vec<Message> {
-        dialect(self.api)
-            .conversation(&self.body, &self.prior)
-            .messages
+        dialect(self.api).conversation(&self.body, &self.prior).messages
     }
 
     /// What user, assistant and tools said, in order. Tool calls and thinking are left out.
     #[must_use]
     pub fn texts(&self) -> Vec<String> {
-        self.messages()
-            .iter()
-            .filter_map(Message::text)
-            .map(str::to_owned)
-            .collect()
+        self.messages().iter().filter_map(Message::text).map(str::to_owned).collect()
     }
 
     /// System prompts, developer messages and instructions.
     #[must_use]
     pub fn system(&self) -> String {
-        dialect(self.api)
-            .conversation(&self.body, &self.prior)
-            .system
-            .join("\n")
+        dialect(self.api).conversation(&self.body, &self.prior).system.join("\n")
     }
 
     /// The names of the tools offered to the model.
@@ -148,18 +139,12 @@ impl Request {
 /// The APIs nest their tools differently (`function`, `functionDeclarations`, Codex namespaces).
 fn tool_names(value: &Value, names: &mut Vec<String>) {
     for tool in value.as_array().into_iter().flatten() {
-        if let Some(nested) = tool
-            .get("functionDeclarations")
-            .or_else(|| tool.get("tools"))
-        {
+        if let Some(nested) = tool.get("functionDeclarations").or_else(|| tool.get("tools")) {
             tool_names(nested, names);
         } else {
             let named = tool.get("function").unwrap_or(tool);
             // OpenAI's built-in tools have a type and no name.
-            let name = named
-                .get("name")
-                .or_else(|| named.get("type"))
-                .and_then(Value::as_str);
+            let name = named.get("name").or_else(|| named.get("type")).and_then(Value::as_str);
             names.extend(name.map(str::to_owned));
         }
     }
@@ -232,11 +217,7 @@ impl Recorder {
         self.append(&serde_json::to_value(&request).unwrap_or_default());
         requests.push(request);
         self.changed.notify_all();
-        Ticket {
-            recorder: Arc::clone(self),
-            index,
-            ended: false,
-        }
+        Ticket { recorder: Arc::clone(self), index, ended: false }
     }
 
     fn ended(&self, index: usize, delivery: Delivery) {
@@ -302,11 +283,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let stopping = self.recorder.stopping.load(Ordering::Acquire);
-        self.end(if stopping {
-            Delivery::ServerStopped
-        } else {
-            Delivery::ClientGone
-        });
+        self.end(if stopping { Delivery::ServerStopped } else { Delivery::ClientGone });
     }
 }
 
@@ -322,10 +299,7 @@ pub fn read_record(path: &Path) -> io::Result<Vec<Request>> {
     }
     let text = std::fs::read_to_string(path)?;
     let mut requests: Vec<Request> = Vec::new();
-    for line in text
-        .split_inclusive('\n')
-        .filter(|line| line.ends_with('\n'))
-    {
+    for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
         let value: Value = serde_json::from_str(line)?;
         if value.get("method").is_some() {
             requests.push(serde_json::from_value(value)?);

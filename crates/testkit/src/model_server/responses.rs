@@ -16,11 +16,7 @@ pub(super) struct Responses;
 impl Dialect for Responses {
     fn conversation(&self, body: &Value, prior: &[Value]) -> Conversation {
         let mut all = Conversation::default();
-        all.system.extend(
-            body.get("instructions")
-                .and_then(Value::as_str)
-                .map(str::to_owned),
-        );
+        all.system.extend(body.get("instructions").and_then(Value::as_str).map(str::to_owned));
         for entry in prior.iter().chain(&input(body)) {
             item(&mut all, entry);
         }
@@ -66,10 +62,7 @@ impl Dialect for Responses {
 
     fn error_frame(&self, refusal: &Refusal, call: &Call<'_>) -> Frame {
         let error = refusal.body.get("error").unwrap_or(&Value::Null);
-        let code = error
-            .get("code")
-            .filter(|c| !c.is_null())
-            .or_else(|| error.get("type"));
+        let code = error.get("code").filter(|c| !c.is_null()).or_else(|| error.get("type"));
         let mut failed = response(call, "failed", &[], None);
         failed["error"] = json!({ "code": code, "message": error.get("message") });
         Frame::named(&json!({ "type": "response.failed", "response": failed }))
@@ -83,10 +76,7 @@ impl Dialect for Responses {
         let started = response(call, "in_progress", &[], None);
         let created = json!({ "type": "response.created", "response": started });
         let refusal = self.refuse(failure, call);
-        Some(vec![
-            Frame::named(&created),
-            self.error_frame(&refusal, call),
-        ])
+        Some(vec![Frame::named(&created), self.error_frame(&refusal, call)])
     }
 }
 
@@ -107,13 +97,7 @@ pub(super) fn input(body: &Value) -> Vec<Value> {
 /// The answer to a request that wants no answer yet.
 pub(super) fn prewarmed(call: &Call<'_>) -> Vec<Frame> {
     let started = response(call, "in_progress", &[], None);
-    let idle = Usage {
-        input: 0,
-        output: 0,
-        cache_read: 0,
-        cache_write: 0,
-        reasoning: 0,
-    };
+    let idle = Usage { input: 0, output: 0, cache_read: 0, cache_write: 0, reasoning: 0 };
     let nothing = Reply::default().usage(idle);
     numbered(vec![
         json!({ "type": "response.created", "response": started }),
@@ -128,18 +112,11 @@ pub(super) fn unknown_previous(previous: &str) -> Refusal {
     let code = Some("previous_response_not_found");
     let param = Some("previous_response_id");
     let body = openai::error(&message, "invalid_request_error", code, param);
-    Refusal {
-        status: 400,
-        headers: Vec::new(),
-        body,
-    }
+    Refusal { status: 400, headers: Vec::new(), body }
 }
 
 fn item(all: &mut Conversation, item: &Value) {
-    let kind = item
-        .get("type")
-        .and_then(Value::as_str)
-        .unwrap_or("message");
+    let kind = item.get("type").and_then(Value::as_str).unwrap_or("message");
     let text = item.get("content").map(text_of).unwrap_or_default();
     match (kind, item.get("role").and_then(Value::as_str)) {
         ("message", Some("assistant")) => all.push(Role::Assistant, Content::Text(text)),
@@ -161,14 +138,7 @@ fn item(all: &mut Conversation, item: &Value) {
         ("function_call_output" | "custom_tool_call_output", _) => {
             let output = item.get("output").map(text_of).unwrap_or_default();
             let id = field(item, "call_id");
-            all.push(
-                Role::Tool,
-                Content::ToolResult {
-                    id,
-                    output,
-                    is_error: false,
-                },
-            );
+            all.push(Role::Tool, Content::ToolResult { id, output, is_error: false });
         }
         _ => {}
     }
@@ -178,33 +148,22 @@ fn item(all: &mut Conversation, item: &Value) {
 pub(super) fn output(reply: &Reply, call: &Call<'_>) -> Vec<Value> {
     let mut items = Vec::new();
     if !reply.thinking.is_empty() {
-        items.push(
-            json!({ "type": "reasoning", "id": format!("rs_{}", call.tag),
+        items.push(json!({ "type": "reasoning", "id": format!("rs_{}", call.tag),
             "summary": [{ "type": "summary_text", "text": reply.thinking }],
-            "encrypted_content": null }),
-        );
+            "encrypted_content": null }));
     }
     if !reply.text.is_empty() {
-        items.push(
-            json!({ "type": "message", "id": format!("msg_{}", call.tag),
+        items.push(json!({ "type": "message", "id": format!("msg_{}", call.tag),
             "status": "completed", "role": "assistant",
-            "content": [{ "type": "output_text", "text": reply.text, "annotations": [] }] }),
-        );
+            "content": [{ "type": "output_text", "text": reply.text, "annotations": [] }] }));
     }
-    let calls = reply
-        .tools
-        .iter()
-        .enumerate()
-        .map(|(i, tool)| tool_item(tool, call, i));
+    let calls = reply.tools.iter().enumerate().map(|(i, tool)| tool_item(tool, call, i));
     items.extend(calls);
     items
 }
 
 fn tool_item(tool: &ToolCall, call: &Call<'_>, index: usize) -> Value {
-    let call_id = tool
-        .id
-        .clone()
-        .unwrap_or_else(|| format!("call_{}_{index}", call.tag));
+    let call_id = tool.id.clone().unwrap_or_else(|| format!("call_{}_{index}", call.tag));
     let mut item = match &tool.input {
         Value::String(text) => json!({ "type": "custom_tool_call",
             "id": format!("ctc_{}_{index}", call.tag), "call_id": call_id, "name": tool.name,
@@ -278,11 +237,7 @@ fn item_events(events: &mut Vec<Value>, index: usize, item: &Value) {
         }
         _ => {
             begun["arguments"] = json!("");
-            place.told(
-                "function_call_arguments",
-                "arguments",
-                &field(item, "arguments"),
-            )
+            place.told("function_call_arguments", "arguments", &field(item, "arguments"))
         }
     };
     let framed = |kind: &str, item: &Value| {
@@ -344,9 +299,6 @@ fn usage_headers(until: Until) -> Vec<(&'static str, String)> {
         ("x-codex-primary-used-percent", "100".to_owned()),
         ("x-codex-primary-window-minutes", "300".to_owned()),
         ("x-codex-primary-reset-at", until.at.to_string()),
-        (
-            "x-codex-primary-reset-after-seconds",
-            until.seconds.to_string(),
-        ),
+        ("x-codex-primary-reset-after-seconds", until.seconds.to_string()),
     ]
 }

@@ -38,19 +38,12 @@ impl Route {
             },
             _ => (vendor(path, headers), Purpose::Unknown),
         };
-        Self {
-            api,
-            purpose,
-            model: None,
-            wire: None,
-        }
+        Self { api, purpose, model: None, wire: None }
     }
 }
 
 fn gemini(path: &str, query: &str) -> Option<Route> {
-    let rest = path
-        .strip_prefix("/v1beta/models/")
-        .or_else(|| path.strip_prefix("/v1/models/"))?;
+    let rest = path.strip_prefix("/v1beta/models/").or_else(|| path.strip_prefix("/v1/models/"))?;
     let (model, verb) = rest.rsplit_once(':')?;
     let sse = query.split('&').any(|pair| pair == "alt=sse");
     let (purpose, wire) = match verb {
@@ -60,12 +53,7 @@ fn gemini(path: &str, query: &str) -> Option<Route> {
         "countTokens" => (Purpose::CountTokens, Wire::Whole),
         _ => return None,
     };
-    Some(Route {
-        api: Api::Gemini,
-        purpose,
-        model: Some(model.to_owned()),
-        wire: Some(wire),
-    })
+    Some(Route { api: Api::Gemini, purpose, model: Some(model.to_owned()), wire: Some(wire) })
 }
 
 /// Whose error shape a client expects on a path that several vendors have or none.

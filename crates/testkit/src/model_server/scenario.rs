@@ -29,11 +29,7 @@ pub struct Scenario {
 
 impl Default for Scenario {
     fn default() -> Self {
-        Self {
-            replies: Vec::new(),
-            models: vec!["scripted-model".into()],
-            websocket: true,
-        }
+        Self { replies: Vec::new(), models: vec!["scripted-model".into()], websocket: true }
     }
 }
 
@@ -101,10 +97,7 @@ pub struct Reply {
 impl Reply {
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
-        Self {
-            text: text.into(),
-            ..Self::default()
-        }
+        Self { text: text.into(), ..Self::default() }
     }
 
     #[must_use]
@@ -120,12 +113,7 @@ impl Reply {
     /// Adds a tool call.
     #[must_use]
     pub fn and_tool(self, name: impl Into<String>, input: Value) -> Self {
-        self.and_call(ToolCall {
-            name: name.into(),
-            input,
-            id: None,
-            namespace: None,
-        })
+        self.and_call(ToolCall { name: name.into(), input, id: None, namespace: None })
     }
 
     /// Adds a tool call with all its fields.
@@ -190,11 +178,7 @@ impl Reply {
     }
 
     pub(super) fn stop_reason(&self) -> Stop {
-        let natural = if self.tools.is_empty() {
-            Stop::EndTurn
-        } else {
-            Stop::ToolUse
-        };
+        let natural = if self.tools.is_empty() { Stop::EndTurn } else { Stop::ToolUse };
         self.stop.unwrap_or(natural)
     }
 }
@@ -230,13 +214,7 @@ pub struct Usage {
 
 impl Default for Usage {
     fn default() -> Self {
-        Self {
-            input: 11,
-            output: 7,
-            cache_read: 0,
-            cache_write: 0,
-            reasoning: 0,
-        }
+        Self { input: 11, output: 7, cache_read: 0, cache_write: 0, reasoning: 0 }
     }
 }
 
@@ -309,10 +287,7 @@ impl Fault {
     /// A stream whose connection breaks half-way.
     #[must_use]
     pub fn cut() -> Self {
-        Self::Cut {
-            after: None,
-            clean: false,
-        }
+        Self::Cut { after: None, clean: false }
     }
 
     /// A request that never gets even a status line.
@@ -359,42 +334,27 @@ pub struct When {
 impl When {
     #[must_use]
     pub fn last_user(part: impl Into<String>) -> Self {
-        Self {
-            last_user: Some(part.into()),
-            ..Self::default()
-        }
+        Self { last_user: Some(part.into()), ..Self::default() }
     }
 
     #[must_use]
     pub fn last_tool(part: impl Into<String>) -> Self {
-        Self {
-            last_tool: Some(part.into()),
-            ..Self::default()
-        }
+        Self { last_tool: Some(part.into()), ..Self::default() }
     }
 
     #[must_use]
     pub fn body(part: impl Into<String>) -> Self {
-        Self {
-            body: Some(part.into()),
-            ..Self::default()
-        }
+        Self { body: Some(part.into()), ..Self::default() }
     }
 
     #[must_use]
     pub fn model(part: impl Into<String>) -> Self {
-        Self {
-            model: Some(part.into()),
-            ..Self::default()
-        }
+        Self { model: Some(part.into()), ..Self::default() }
     }
 
     /// Side requests: those that offer the model no tools.
     #[must_use]
     pub fn no_tools() -> Self {
-        Self {
-            tools: Some(false),
-            ..Self::default()
-        }
+        Self { tools: Some(false), ..Self::default() }
     }
 }

@@ -16,10 +16,7 @@ pub(super) struct Script {
 impl Script {
     pub(super) fn new(scenario: &Scenario) -> Self {
         let replies = scenario.replies.clone();
-        Self {
-            used: vec![false; replies.len()],
-            replies,
-        }
+        Self { used: vec![false; replies.len()], replies }
     }
 
     pub(super) fn push(&mut self, reply: Reply) {
@@ -33,11 +30,7 @@ impl Script {
         request: &Request,
         said: &Conversation,
     ) -> (Reply, Option<usize>) {
-        let free = |i: &usize| {
-            self.replies
-                .get(*i)
-                .is_some_and(|r| r.sticky || !self.used[*i])
-        };
+        let free = |i: &usize| self.replies.get(*i).is_some_and(|r| r.sticky || !self.used[*i]);
         let named = |i: &usize| {
             let when = self.replies.get(*i).and_then(|r| r.when.as_ref());
             when.is_some_and(|when| holds(when, request, said))
@@ -60,27 +53,17 @@ fn holds(when: &When, request: &Request, said: &Conversation) -> bool {
     let in_body = |part: &str| {
         contains(&request.body, part) || request.prior.iter().any(|v| contains(v, part))
     };
-    let offers = || {
-        request
-            .body
-            .get("tools")
-            .and_then(Value::as_array)
-            .is_some_and(|t| !t.is_empty())
-    };
+    let offers =
+        || request.body.get("tools").and_then(Value::as_array).is_some_and(|t| !t.is_empty());
     let model = || request.model.as_deref().unwrap_or_default();
-    when.last_user
-        .as_ref()
-        .is_none_or(|part| said.last_user().contains(part))
+    when.last_user.as_ref().is_none_or(|part| said.last_user().contains(part))
         && when
             .last_tool
             .as_ref()
             .is_none_or(|part| said.last_tool().is_some_and(|t| t.contains(part)))
         && when.body.as_ref().is_none_or(|part| in_body(part))
         && when.body_lacks.as_ref().is_none_or(|part| !in_body(part))
-        && when
-            .model
-            .as_ref()
-            .is_none_or(|part| model().contains(part))
+        && when.model.as_ref().is_none_or(|part| model().contains(part))
         && when.api.is_none_or(|api| api == request.api)
         && when.tools.is_none_or(|tools| tools == offers())
 }

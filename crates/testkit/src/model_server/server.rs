@@ -77,9 +77,7 @@ async fn handle(
     match route.purpose {
         Purpose::Generate => {
             let streams = arrival.body.get("stream") == Some(&Value::Bool(true));
-            let wire = route
-                .wire
-                .unwrap_or(if streams { Wire::Sse } else { Wire::Whole });
+            let wire = route.wire.unwrap_or(if streams { Wire::Sse } else { Wire::Whole });
             let (answer, ticket) = generate(&shared, arrival, wire);
             respond(answer, ticket).await
         }
@@ -124,15 +122,8 @@ fn arrival(parts: &Parts, route: &Route, body: Value) -> Request {
 
 /// Finds the reply, records the request and turns the reply into an answer.
 fn generate(shared: &Shared, mut request: Request, wire: Wire) -> (Answer, Ticket) {
-    let mut histories = shared
-        .histories
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
-    if let Some(previous) = request
-        .body
-        .get("previous_response_id")
-        .and_then(Value::as_str)
-    {
+    let mut histories = shared.histories.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(previous) = request.body.get("previous_response_id").and_then(Value::as_str) {
         let Some(prior) = histories.get(previous) else {
             let refusal = responses::unknown_previous(previous);
             let ticket = shared.recorder.arrived(request);
@@ -140,28 +131,16 @@ fn generate(shared: &Shared, mut request: Request, wire: Wire) -> (Answer, Ticke
         };
         request.prior = prior.clone();
     }
-    let model = request
-        .model
-        .clone()
-        .unwrap_or_else(|| "scripted-model".to_owned());
+    let model = request.model.clone().unwrap_or_else(|| "scripted-model".to_owned());
     let body = request.body.clone();
     let prior = request.prior.clone();
     let (tag, now) = (shared.tag(), Timestamp::now());
-    let call = Call {
-        tag,
-        model,
-        body: &body,
-        wire,
-        now,
-    };
+    let call = Call { tag, model, body: &body, wire, now };
     if request.purpose == Purpose::Prewarm {
         let items = prior.into_iter().chain(responses::input(&body)).collect();
         histories.insert(responses::id(&call), items);
         let ticket = shared.recorder.arrived(request);
-        return (
-            Answer::of_frames(wire, &responses::prewarmed(&call)),
-            ticket,
-        );
+        return (Answer::of_frames(wire, &responses::prewarmed(&call)), ticket);
     }
     let dialect = dialect(request.api);
     let said = dialect.conversation(&body, &prior);
@@ -186,15 +165,12 @@ fn at_once(
     body: &Value,
 ) -> Response<Body> {
     ticket.end(Delivery::Complete);
-    let mut response = Response::builder()
-        .status(status)
-        .header("content-type", "application/json");
+    let mut response =
+        Response::builder().status(status).header("content-type", "application/json");
     for (name, value) in headers {
         response = response.header(name, value);
     }
-    response
-        .body(Body::from(body.to_string()))
-        .unwrap_or_default()
+    response.body(Body::from(body.to_string())).unwrap_or_default()
 }
 
 fn not_found(shared: &Shared, request: Request) -> Response<Body> {
@@ -208,11 +184,7 @@ fn not_found(shared: &Shared, request: Request) -> Response<Body> {
         wire: Wire::Whole,
         now: Timestamp::now(),
     };
-    let Refusal {
-        status,
-        headers,
-        body,
-    } = dialect.refuse(&Failure::NotFound(what), &call);
+    let Refusal { status, headers, body } = dialect.refuse(&Failure::NotFound(what), &call);
     at_once(shared.recorder.arrived(request), status, headers, &body)
 }
 
@@ -243,9 +215,7 @@ async fn upgrade(shared: Arc<Shared>, mut parts: Parts) -> Response<Body> {
         model: None,
         wire: Some(Wire::WebSocket),
     };
-    let mut ticket = shared
-        .recorder
-        .arrived(arrival(&parts, &route, Value::Null));
+    let mut ticket = shared.recorder.arrived(arrival(&parts, &route, Value::Null));
     ticket.end(Delivery::Complete);
     if !shared.websocket {
         let body = json!({ "error": { "type": "invalid_request_error",
@@ -254,9 +224,7 @@ async fn upgrade(shared: Arc<Shared>, mut parts: Parts) -> Response<Body> {
     }
     match WebSocketUpgrade::from_request_parts(&mut parts, &shared).await {
         Ok(upgrade) => {
-            let upgrade = upgrade
-                .max_message_size(LARGEST_BODY)
-                .max_frame_size(LARGEST_BODY);
+            let upgrade = upgrade.max_message_size(LARGEST_BODY).max_frame_size(LARGEST_BODY);
             upgrade.on_upgrade(move |socket| converse(shared, parts, socket))
         }
         Err(rejection) => rejection.into_response(),
@@ -275,18 +243,9 @@ async fn converse(shared: Arc<Shared>, parts: Parts, mut socket: WebSocket) {
         if body.get("type").and_then(Value::as_str) != Some("response.create") {
             continue;
         }
-        let purpose = if is_prewarm(&body) {
-            Purpose::Prewarm
-        } else {
-            Purpose::Generate
-        };
+        let purpose = if is_prewarm(&body) { Purpose::Prewarm } else { Purpose::Generate };
         let wire = Some(Wire::WebSocket);
-        let route = Route {
-            api: Api::Responses,
-            purpose,
-            model: None,
-            wire,
-        };
+        let route = Route { api: Api::Responses, purpose, model: None, wire };
         let (answer, ticket) = generate(&shared, arrival(&parts, &route, body), Wire::WebSocket);
         if !send(answer, &mut socket, ticket).await {
             return;

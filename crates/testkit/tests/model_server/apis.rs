@@ -19,17 +19,9 @@ fn anthropic_whole_and_streamed_say_the_same() {
 
     let got = post(&server, "/v1/messages?beta=true", &anthropic("hi", true));
     assert_eq!(got.header("content-type"), "text/event-stream");
-    assert!(
-        got.text.starts_with("event: message_start\ndata: {"),
-        "{}",
-        got.text
-    );
+    assert!(got.text.starts_with("event: message_start\ndata: {"), "{}", got.text);
     let events = got.events();
-    let block = [
-        "content_block_start",
-        "content_block_delta",
-        "content_block_stop",
-    ];
+    let block = ["content_block_start", "content_block_delta", "content_block_stop"];
     let expected = [
         &["message_start", "ping"][..],
         &block,
@@ -42,10 +34,7 @@ fn anthropic_whole_and_streamed_say_the_same() {
     assert_eq!(gather(&events, "/delta/text"), "The quick brown fox: ünï.");
     let input: Value = serde_json::from_str(&gather(&events, "/delta/partial_json")).unwrap();
     assert_eq!(input, json!({ "command": "echo \"hi\"" }));
-    let delta = events
-        .iter()
-        .find(|e| e["type"] == "message_delta")
-        .unwrap();
+    let delta = events.iter().find(|e| e["type"] == "message_delta").unwrap();
     assert_eq!(delta["delta"]["stop_reason"], "tool_use");
     assert_eq!(delta["usage"], whole["usage"]);
 }
@@ -55,16 +44,10 @@ fn responses_whole_and_streamed_say_the_same() {
     let server = one(rich().sticky());
     let whole = post(&server, "/responses", &responses("hi", false)).json();
     assert_eq!(whole["status"], "completed");
-    assert_eq!(
-        whole["output"][1]["content"][0]["text"],
-        "The quick brown fox: ünï."
-    );
+    assert_eq!(whole["output"][1]["content"][0]["text"], "The quick brown fox: ünï.");
     assert_eq!(whole["usage"]["input_tokens"], 134);
     assert_eq!(whole["usage"]["input_tokens_details"]["cached_tokens"], 30);
-    assert_eq!(
-        whole["usage"]["output_tokens_details"]["reasoning_tokens"],
-        5
-    );
+    assert_eq!(whole["usage"]["output_tokens_details"]["reasoning_tokens"], 5);
     assert_eq!(whole["usage"]["total_tokens"], 159);
 
     let events = post(&server, RESPONSES, &responses("hi", true)).events();
@@ -90,24 +73,14 @@ fn responses_whole_and_streamed_say_the_same() {
         "response.completed",
     ];
     assert_eq!(kinds(&events), expected);
-    let numbers = events
-        .iter()
-        .map(|e| e["sequence_number"].as_u64().unwrap());
+    let numbers = events.iter().map(|e| e["sequence_number"].as_u64().unwrap());
     assert!(numbers.eq(0..events.len() as u64));
-    let of = |kind: &str| {
-        events
-            .iter()
-            .filter(|e| e["type"] == kind)
-            .cloned()
-            .collect::<Vec<_>>()
-    };
+    let of = |kind: &str| events.iter().filter(|e| e["type"] == kind).cloned().collect::<Vec<_>>();
     let said = gather(&of("response.output_text.delta"), "/delta");
     assert_eq!(said, "The quick brown fox: ünï.");
     let done = &events.last().unwrap()["response"];
-    let items: Vec<Value> = of("response.output_item.done")
-        .iter()
-        .map(|e| e["item"].clone())
-        .collect();
+    let items: Vec<Value> =
+        of("response.output_item.done").iter().map(|e| e["item"].clone()).collect();
     assert_eq!(done["output"], json!(items));
     assert_eq!(items[2]["arguments"], r#"{"command":"echo \"hi\""}"#);
     assert_eq!(done["usage"], whole["usage"]);
@@ -121,9 +94,7 @@ fn codex_tool_calls_can_be_free_form_or_in_a_namespace() {
         id: Some("call_own".into()),
         namespace: Some("mcp__crew".into()),
     };
-    let server = one(Reply::tool("apply_patch", json!("*** Begin"))
-        .and_call(verdict)
-        .sticky());
+    let server = one(Reply::tool("apply_patch", json!("*** Begin")).and_call(verdict).sticky());
     let output = post(&server, RESPONSES, &responses("hi", false)).json()["output"].clone();
     assert_eq!(output[0]["type"], "custom_tool_call");
     assert_eq!(output[0]["input"], "*** Begin");
@@ -139,10 +110,7 @@ fn chat_whole_and_streamed_say_the_same() {
     let whole = post(&server, "/chat/completions", &chat("hi", false)).json();
     let message = &whole["choices"][0]["message"];
     assert_eq!(message["content"], "The quick brown fox: ünï.");
-    assert_eq!(
-        message["tool_calls"][0]["function"]["arguments"],
-        r#"{"command":"echo \"hi\""}"#
-    );
+    assert_eq!(message["tool_calls"][0]["function"]["arguments"], r#"{"command":"echo \"hi\""}"#);
     assert_eq!(whole["choices"][0]["finish_reason"], "tool_calls");
     assert_eq!(whole["usage"]["prompt_tokens"], 134);
 
@@ -150,18 +118,9 @@ fn chat_whole_and_streamed_say_the_same() {
     assert!(got.text.ends_with("data: [DONE]\n\n"), "{}", got.text);
     let events = got.events();
     let delta = "/choices/0/delta";
-    assert_eq!(
-        gather(&events, &format!("{delta}/content")),
-        "The quick brown fox: ünï."
-    );
-    assert_eq!(
-        gather(&events, &format!("{delta}/reasoning_content")),
-        "Let me think about it."
-    );
-    assert_eq!(
-        gather(&events, &format!("{delta}/tool_calls/0/function/name")),
-        "shell"
-    );
+    assert_eq!(gather(&events, &format!("{delta}/content")), "The quick brown fox: ünï.");
+    assert_eq!(gather(&events, &format!("{delta}/reasoning_content")), "Let me think about it.");
+    assert_eq!(gather(&events, &format!("{delta}/tool_calls/0/function/name")), "shell");
     let arguments = gather(&events, &format!("{delta}/tool_calls/0/function/arguments"));
     assert_eq!(arguments, r#"{"command":"echo \"hi\""}"#);
     assert_eq!(gather(&events, "/choices/0/finish_reason"), "tool_calls");
@@ -186,29 +145,15 @@ fn gemini_whole_and_both_streams_say_the_same() {
     assert_eq!(whole["usageMetadata"]["thoughtsTokenCount"], 5);
 
     let events = post(&server, GEMINI_SSE, &gemini("hi")).events();
-    let array = post(
-        &server,
-        "/v1/models/gem:streamGenerateContent",
-        &gemini("hi"),
-    )
-    .json();
+    let array = post(&server, "/v1/models/gem:streamGenerateContent", &gemini("hi")).json();
     for chunks in [&events, array.as_array().unwrap()] {
         let text = "/candidates/0/content/parts/0/text";
-        let said: Vec<Value> = chunks
-            .iter()
-            .filter(|c| c.pointer(text).is_some())
-            .cloned()
-            .collect();
-        assert_eq!(
-            gather(&said, text),
-            "Let me think about it.The quick brown fox: ünï."
-        );
+        let said: Vec<Value> =
+            chunks.iter().filter(|c| c.pointer(text).is_some()).cloned().collect();
+        assert_eq!(gather(&said, text), "Let me think about it.The quick brown fox: ünï.");
         let last = chunks.last().unwrap();
         assert_eq!(last["candidates"][0]["finishReason"], "STOP");
-        assert!(
-            last.pointer("/candidates/0/content/parts/0/functionCall")
-                .is_some()
-        );
+        assert!(last.pointer("/candidates/0/content/parts/0/functionCall").is_some());
         assert!(chunks.len() > 4, "{chunks:?}");
         assert_eq!(gather(chunks, "/candidates/0/finishReason"), "STOP");
     }
@@ -218,11 +163,7 @@ fn gemini_whole_and_both_streams_say_the_same() {
 #[test]
 fn stop_reasons_have_each_vendors_name() {
     let server = one(Reply::text("a b").stop(Stop::MaxTokens).sticky());
-    let names = [
-        "/stop_reason",
-        "/incomplete_details/reason",
-        "/choices/0/finish_reason",
-    ];
+    let names = ["/stop_reason", "/incomplete_details/reason", "/choices/0/finish_reason"];
     let names = [names[0], names[1], names[2], "/candidates/0/finishReason"];
     let expected = ["max_tokens", "max_output_tokens", "length", "MAX_TOKENS"];
     for (i, (path, body)) in asks("hi", false).iter().enumerate() {
@@ -236,12 +177,7 @@ fn stop_reasons_have_each_vendors_name() {
 #[test]
 fn side_endpoints_take_no_reply() {
     let server = one(Reply::text("the only one"));
-    let count = post(
-        &server,
-        "/v1/messages/count_tokens",
-        &anthropic("hi", false),
-    )
-    .json();
+    let count = post(&server, "/v1/messages/count_tokens", &anthropic("hi", false)).json();
     assert!(count["input_tokens"].as_u64().unwrap() > 0);
     let count = post(&server, "/v1beta/models/gem:countTokens", &gemini("hi")).json();
     assert!(count["totalTokens"].as_u64().unwrap() > 0);
@@ -250,13 +186,7 @@ fn side_endpoints_take_no_reply() {
         ("/v1beta/models", "/models/0/name", "models/scripted-model"),
     ] {
         let url = format!("{}{path}", server.url());
-        let text = agent()
-            .get(url)
-            .call()
-            .unwrap()
-            .body_mut()
-            .read_to_string()
-            .unwrap();
+        let text = agent().get(url).call().unwrap().body_mut().read_to_string().unwrap();
         let list: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(list.pointer(pointer).unwrap(), name);
     }
@@ -272,38 +202,20 @@ fn unknown_paths_are_refused_in_the_vendors_shape_and_recorded() {
     let server = serve(Scenario::new());
     for (path, pointer, value) in [
         ("/v1/messages/batches", "/error/type", "not_found_error"),
-        (
-            "/v1/responses/compact",
-            "/error/type",
-            "invalid_request_error",
-        ),
+        ("/v1/responses/compact", "/error/type", "invalid_request_error"),
         ("/v1beta/cachedContents", "/error/status", "NOT_FOUND"),
     ] {
         let got = post(&server, path, &json!({ "x": 1 }));
         assert_eq!(got.status, 404);
         assert_eq!(got.json().pointer(pointer).unwrap(), value);
     }
-    let head = agent()
-        .head(format!("{}/api/hello", server.url()))
-        .call()
-        .unwrap();
+    let head = agent().head(format!("{}/api/hello", server.url())).call().unwrap();
     assert_eq!(head.status(), 404);
     let requests = server.requests();
     let paths: Vec<&str> = requests.iter().map(|r| r.path.as_str()).collect();
-    assert_eq!(
-        paths[1..],
-        [
-            "/v1/responses/compact",
-            "/v1beta/cachedContents",
-            "/api/hello"
-        ]
-    );
+    assert_eq!(paths[1..], ["/v1/responses/compact", "/v1beta/cachedContents", "/api/hello"]);
     assert_eq!(requests[2].body, json!({ "x": 1 }));
     assert_eq!(requests[3].method, "HEAD");
-    assert!(
-        requests
-            .iter()
-            .all(|r| r.purpose == Purpose::Unknown && r.reply.is_none())
-    );
+    assert!(requests.iter().all(|r| r.purpose == Purpose::Unknown && r.reply.is_none()));
     assert!(requests.iter().all(|r| r.delivery == Delivery::Complete));
 }

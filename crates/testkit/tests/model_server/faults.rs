@@ -12,42 +12,24 @@ use super::*;
 fn statuses_and_shapes_of_plain_failures() {
     // Status and the error's type (Anthropic), type (Responses, Chat) and status (Gemini).
     let cases = [
-        (
-            Fault::ServerError,
-            [500, 500, 500, 500],
-            ["api_error", "server_error", "INTERNAL"],
-        ),
+        (Fault::ServerError, [500, 500, 500, 500], ["api_error", "server_error", "INTERNAL"]),
         (
             Fault::Overloaded,
             [529, 503, 503, 503],
-            [
-                "overloaded_error",
-                "service_unavailable_error",
-                "UNAVAILABLE",
-            ],
+            ["overloaded_error", "service_unavailable_error", "UNAVAILABLE"],
         ),
         (
             Fault::Unauthorized,
             [401, 401, 401, 401],
-            [
-                "authentication_error",
-                "invalid_request_error",
-                "UNAUTHENTICATED",
-            ],
+            ["authentication_error", "invalid_request_error", "UNAUTHENTICATED"],
         ),
         (
             Fault::ContextExhausted,
             [400, 400, 400, 400],
-            [
-                "invalid_request_error",
-                "invalid_request_error",
-                "INVALID_ARGUMENT",
-            ],
+            ["invalid_request_error", "invalid_request_error", "INVALID_ARGUMENT"],
         ),
         (
-            Fault::RateLimit {
-                reset: Some(Reset::In(20)),
-            },
+            Fault::RateLimit { reset: Some(Reset::In(20)) },
             [429, 429, 429, 429],
             ["rate_limit_error", "requests", "RESOURCE_EXHAUSTED"],
         ),
@@ -59,11 +41,7 @@ fn statuses_and_shapes_of_plain_failures() {
             let got = post(&server, path, body);
             assert_eq!(got.status, statuses[i], "{fault:?} {path}");
             let error = &got.json()["error"];
-            let name = if i == 3 {
-                &error["status"]
-            } else {
-                &error["type"]
-            };
+            let name = if i == 3 { &error["status"] } else { &error["type"] };
             assert_eq!(name, names[i], "{fault:?} {path}");
         }
     }
@@ -72,26 +50,18 @@ fn statuses_and_shapes_of_plain_failures() {
 #[test]
 fn limits_say_when_they_end_as_each_vendor_does() {
     let at = 4_000_000_000;
-    let limit = Fault::UsageLimit {
-        reset: Some(Reset::At(at)),
-    };
+    let limit = Fault::UsageLimit { reset: Some(Reset::At(at)) };
     let server = one(Reply::fault(limit).sticky());
     let got = post(&server, MESSAGES, &anthropic("hi", true));
     assert_eq!(got.status, 429);
     assert_eq!(got.json()["error"]["type"], "rate_limit_error");
     assert_eq!(got.header("anthropic-ratelimit-unified-status"), "rejected");
-    assert_eq!(
-        got.header("anthropic-ratelimit-unified-reset"),
-        "4000000000"
-    );
+    assert_eq!(got.header("anthropic-ratelimit-unified-reset"), "4000000000");
     assert!(got.header("retry-after").parse::<i64>().unwrap() > 1_000_000_000);
 
     let got = post(&server, RESPONSES, &responses("hi", true));
     let error = got.json()["error"].clone();
-    assert_eq!(
-        (got.status, &error["type"]),
-        (429, &json!("usage_limit_reached"))
-    );
+    assert_eq!((got.status, &error["type"]), (429, &json!("usage_limit_reached")));
     assert_eq!(error["resets_at"], at);
     assert!(error["resets_in_seconds"].as_i64().unwrap() > 1_000_000_000);
     assert_eq!(got.header("x-codex-primary-reset-at"), "4000000000");
@@ -107,36 +77,23 @@ fn limits_say_when_they_end_as_each_vendor_does() {
 
 #[test]
 fn rate_limits_tell_how_long_to_wait() {
-    let server = one(Reply::fault(Fault::RateLimit {
-        reset: Some(Reset::In(20)),
-    })
-    .sticky());
+    let server = one(Reply::fault(Fault::RateLimit { reset: Some(Reset::In(20)) }).sticky());
     let got = post(&server, MESSAGES, &anthropic("hi", false));
     assert_eq!(got.header("retry-after"), "20");
     assert_eq!(got.header("anthropic-ratelimit-unified-status"), "");
-    for got in [
-        post(&server, RESPONSES, &responses("hi", true)),
-        post(&server, CHAT, &chat("hi", true)),
-    ] {
+    for got in
+        [post(&server, RESPONSES, &responses("hi", true)), post(&server, CHAT, &chat("hi", true))]
+    {
         assert_eq!(got.json()["error"]["code"], "rate_limit_exceeded");
         assert_eq!(got.header("retry-after"), "20");
         assert_eq!(got.header("x-ratelimit-reset-requests"), "20s");
     }
     let error = post(&server, GEMINI, &gemini("hi")).json()["error"].clone();
-    let quota = error["details"][0]["violations"][0]["quotaId"]
-        .as_str()
-        .unwrap();
+    let quota = error["details"][0]["violations"][0]["quotaId"].as_str().unwrap();
     assert!(quota.contains("PerMinute"), "{quota}");
     assert_eq!(error["details"][1]["retryDelay"], "20s");
-    let array = post(
-        &server,
-        "/v1beta/models/gem:streamGenerateContent",
-        &gemini("hi"),
-    );
-    assert_eq!(
-        (array.status, &array.json()[0]["error"]["code"]),
-        (429, &json!(429))
-    );
+    let array = post(&server, "/v1beta/models/gem:streamGenerateContent", &gemini("hi"));
+    assert_eq!((array.status, &array.json()[0]["error"]["code"]), (429, &json!(429)));
 }
 
 #[test]
@@ -144,14 +101,8 @@ fn a_full_context_fails_a_responses_stream_from_inside() {
     let server = one(Reply::fault(Fault::ContextExhausted).sticky());
     let got = post(&server, RESPONSES, &responses("hi", true));
     let events = got.events();
-    assert_eq!(
-        (got.status, kinds(&events)),
-        (200, vec!["response.created", "response.failed"])
-    );
-    assert_eq!(
-        events[1]["response"]["error"]["code"],
-        "context_length_exceeded"
-    );
+    assert_eq!((got.status, kinds(&events)), (200, vec!["response.created", "response.failed"]));
+    assert_eq!(events[1]["response"]["error"]["code"], "context_length_exceeded");
     let got = post(&server, RESPONSES, &responses("hi", false));
     assert_eq!(got.json()["error"]["code"], "context_length_exceeded");
     let got = post(&server, CHAT, &chat("hi", true));
@@ -162,28 +113,16 @@ fn a_full_context_fails_a_responses_stream_from_inside() {
 }
 
 /// What marks the end of a stream in each API.
-const ENDS: [&str; 4] = [
-    "message_stop",
-    "response.completed",
-    "[DONE]",
-    "finishReason",
-];
+const ENDS: [&str; 4] = ["message_stop", "response.completed", "[DONE]", "finishReason"];
 
 #[test]
 fn a_cut_stream_breaks_off_after_its_beginning() {
     let server = one(rich().failing(Fault::cut()).sticky());
     for (i, (path, body)) in asks("hi", true).iter().enumerate() {
         let got = post(&server, path, body);
-        assert!(
-            !got.whole,
-            "{path} ended as if it were complete: {}",
-            got.text
-        );
+        assert!(!got.whole, "{path} ended as if it were complete: {}", got.text);
         assert_eq!(got.status, 200);
-        assert!(
-            !got.events().is_empty(),
-            "{path}: nothing came before the cut"
-        );
+        assert!(!got.events().is_empty(), "{path}: nothing came before the cut");
         assert!(!got.text.contains(ENDS[i]), "{path}: {}", got.text);
     }
     for (path, body) in asks("hi", false) {
@@ -197,10 +136,7 @@ fn a_cut_stream_breaks_off_after_its_beginning() {
 
 #[test]
 fn a_clean_cut_lacks_only_the_end_event() {
-    let fault = Fault::Cut {
-        after: Some(1000),
-        clean: true,
-    };
+    let fault = Fault::Cut { after: Some(1000), clean: true };
     let server = one(Reply::text("some words").failing(fault).sticky());
     for (i, (path, body)) in asks("hi", true).iter().enumerate() {
         let got = post(&server, path, body);
@@ -208,53 +144,29 @@ fn a_clean_cut_lacks_only_the_end_event() {
         assert!(!got.text.contains(ENDS[i]), "{path}: {}", got.text);
         assert!(got.text.contains("some "), "{path}: {}", got.text);
     }
-    assert!(
-        server
-            .requests()
-            .iter()
-            .all(|r| r.delivery == Delivery::Cut)
-    );
+    assert!(server.requests().iter().all(|r| r.delivery == Delivery::Cut));
 }
 
 #[test]
 fn a_cut_can_be_placed() {
-    let server = one(rich().failing(Fault::Cut {
-        after: Some(3),
-        clean: false,
-    }));
+    let server = one(rich().failing(Fault::Cut { after: Some(3), clean: false }));
     let got = post(&server, MESSAGES, &anthropic("hi", true));
-    assert_eq!(
-        kinds(&got.events()),
-        ["message_start", "ping", "content_block_start"]
-    );
+    assert_eq!(kinds(&got.events()), ["message_start", "ping", "content_block_start"]);
     assert!(!got.whole);
 }
 
 #[test]
 fn an_error_can_come_in_the_middle_of_a_stream() {
     let server = one(rich().failing(Fault::StreamError { after: None }).sticky());
-    let errors = [
-        "/error/type",
-        "/response/error/code",
-        "/error/code",
-        "/error/status",
-    ];
-    let values = [
-        "overloaded_error",
-        "server_is_overloaded",
-        "server_is_overloaded",
-        "UNAVAILABLE",
-    ];
+    let errors = ["/error/type", "/response/error/code", "/error/code", "/error/status"];
+    let values =
+        ["overloaded_error", "server_is_overloaded", "server_is_overloaded", "UNAVAILABLE"];
     for (i, (path, body)) in asks("hi", true).iter().enumerate() {
         let got = post(&server, path, body);
         assert!(got.whole && got.status == 200, "{path}");
         let events = got.events();
         assert!(events.len() > 2, "{path}");
-        assert_eq!(
-            events.last().unwrap().pointer(errors[i]).unwrap(),
-            values[i],
-            "{path}"
-        );
+        assert_eq!(events.last().unwrap().pointer(errors[i]).unwrap(), values[i], "{path}");
         assert!(!got.text.contains(ENDS[i]), "{path}");
     }
     let got = post(&server, MESSAGES, &anthropic("hi", false));
@@ -277,19 +189,13 @@ fn a_hang_sends_nothing_and_ends_when_the_server_is_dropped() {
     let server = one(Reply::text("never seen").failing(Fault::hang()));
     let mut stream = raw(&server, MESSAGES, &anthropic("hi", true));
     let requests = server.wait_for_requests(1, LONG).unwrap();
-    assert_eq!(
-        (requests[0].reply, requests[0].delivery),
-        (Some(0), Delivery::Open)
-    );
+    assert_eq!((requests[0].reply, requests[0].delivery), (Some(0), Delivery::Open));
     let requests = server.stop();
     assert_eq!(requests[0].delivery, Delivery::ServerStopped);
     let mut all = Vec::new();
     // Whether the close arrives as an end or as a reset, the read must return.
     let ended = stream.read_to_end(&mut all).map_err(|e| e.kind());
-    assert!(
-        !matches!(ended, Err(std::io::ErrorKind::WouldBlock)),
-        "still open"
-    );
+    assert!(!matches!(ended, Err(std::io::ErrorKind::WouldBlock)), "still open");
     assert!(all.is_empty(), "{}", String::from_utf8_lossy(&all));
 }
 
@@ -307,10 +213,7 @@ fn a_hang_can_come_after_headers_and_some_chunks() {
     drop(server);
     let mut rest = String::new();
     let _ended = begun.read_to_string(&mut rest);
-    assert!(
-        !format!("{start}{rest}").contains("content_block_start"),
-        "{rest}"
-    );
+    assert!(!format!("{start}{rest}").contains("content_block_start"), "{rest}");
     let _ended = empty.read_to_string(&mut rest);
     assert!(!rest.contains("content_block_start"), "{rest}");
 }
@@ -328,9 +231,7 @@ fn until(stream: &mut TcpStream, mark: &str) -> String {
 
 #[test]
 fn a_client_that_goes_away_is_noticed() {
-    let server = one(Reply::text("some words")
-        .failing(Fault::Hang { after: Some(1) })
-        .sticky());
+    let server = one(Reply::text("some words").failing(Fault::Hang { after: Some(1) }).sticky());
     let mut stream = raw(&server, MESSAGES, &anthropic("hi", true));
     until(&mut stream, "message_start\"");
     drop(stream);
@@ -341,9 +242,7 @@ fn a_client_that_goes_away_is_noticed() {
     let stream = raw(&server, MESSAGES, &anthropic("silent", true));
     server.wait_for_requests(2, LONG).unwrap();
     drop(stream);
-    server
-        .wait_until(LONG, |r| r[1].delivery == Delivery::ClientGone)
-        .unwrap();
+    server.wait_until(LONG, |r| r[1].delivery == Delivery::ClientGone).unwrap();
 }
 
 #[test]
@@ -352,8 +251,5 @@ fn delays_change_nothing_but_the_pace() {
     let server = one(rich().delay(tick).slow(tick));
     let got = post(&server, MESSAGES, &anthropic("hi", true));
     assert!(got.whole);
-    assert_eq!(
-        gather(&got.events(), "/delta/text"),
-        "The quick brown fox: ünï."
-    );
+    assert_eq!(gather(&got.events(), "/delta/text"), "The quick brown fox: ünï.");
 }

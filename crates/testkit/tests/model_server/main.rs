@@ -50,40 +50,24 @@ impl Got {
 
     /// The JSON data of the SSE events.
     fn events(&self) -> Vec<Value> {
-        let data = self
-            .text
-            .lines()
-            .filter_map(|line| line.strip_prefix("data: "));
-        data.filter(|d| *d != "[DONE]")
-            .map(|d| serde_json::from_str(d).unwrap())
-            .collect()
+        let data = self.text.lines().filter_map(|line| line.strip_prefix("data: "));
+        data.filter(|d| *d != "[DONE]").map(|d| serde_json::from_str(d).unwrap()).collect()
     }
 }
 
 fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder();
-    config
-        .http_status_as_error(false)
-        .timeout_global(Some(LONG))
-        .build()
-        .into()
+    config.http_status_as_error(false).timeout_global(Some(LONG)).build().into()
 }
 
 fn post(server: &ModelServer, path: &str, body: &Value) -> Got {
     let request = agent().post(format!("{}{path}", server.url()));
-    let sent = request
-        .content_type("application/json")
-        .send(body.to_string());
+    let sent = request.content_type("application/json").send(body.to_string());
     let (parts, body) = sent.unwrap().into_parts();
     let mut bytes = Vec::new();
     let whole = body.into_reader().read_to_end(&mut bytes).is_ok();
     let text = String::from_utf8(bytes).unwrap();
-    Got {
-        status: parts.status.as_u16(),
-        headers: parts.headers,
-        text,
-        whole,
-    }
+    Got { status: parts.status.as_u16(), headers: parts.headers, text, whole }
 }
 
 fn anthropic(text: &str, stream: bool) -> Value {
@@ -117,13 +101,7 @@ fn asks(text: &str, stream: bool) -> [(&'static str, Value); 4] {
 
 /// A reply that uses everything that a reply can have.
 fn rich() -> Reply {
-    let usage = Usage {
-        input: 100,
-        output: 20,
-        cache_read: 30,
-        cache_write: 4,
-        reasoning: 5,
-    };
+    let usage = Usage { input: 100, output: 20, cache_read: 30, cache_write: 4, reasoning: 5 };
     Reply::text("The quick brown fox: ünï.")
         .thinking("Let me think about it.")
         .and_tool("shell", json!({ "command": "echo \"hi\"" }))
@@ -132,10 +110,7 @@ fn rich() -> Reply {
 
 /// Puts the strings at one place of all events together.
 fn gather(events: &[Value], pointer: &str) -> String {
-    events
-        .iter()
-        .filter_map(|e| e.pointer(pointer).and_then(Value::as_str))
-        .collect()
+    events.iter().filter_map(|e| e.pointer(pointer).and_then(Value::as_str)).collect()
 }
 
 fn kinds(events: &[Value]) -> Vec<&str> {

@@ -57,11 +57,7 @@ fn a_scenario_file_says_the_same_as_the_builder() {
     };
     let api = Some(segue_testkit::model_server::Api::Chat);
     let title = Reply::text("A title")
-        .when(When {
-            api,
-            tools: Some(false),
-            ..When::last_user("title")
-        })
+        .when(When { api, tools: Some(false), ..When::last_user("title") })
         .sticky()
         .stop(Stop::MaxTokens)
         .delay(Duration::from_millis(1))
@@ -70,13 +66,8 @@ fn a_scenario_file_says_the_same_as_the_builder() {
     let mut built = Scenario::new()
         .reply(first.and_call(call))
         .reply(title)
-        .reply(Reply::fault(Fault::UsageLimit {
-            reset: Some(Reset::In(60)),
-        }))
-        .reply(Reply::text("half of this").failing(Fault::Cut {
-            after: Some(2),
-            clean: true,
-        }))
+        .reply(Reply::fault(Fault::UsageLimit { reset: Some(Reset::In(60)) }))
+        .reply(Reply::text("half of this").failing(Fault::Cut { after: Some(2), clean: true }))
         .reply(Reply::fault(Fault::hang()));
     built.models = vec!["m1".into(), "m2".into()];
     assert_eq!(read, built);
@@ -84,11 +75,8 @@ fn a_scenario_file_says_the_same_as_the_builder() {
 
 #[test]
 fn a_mistyped_scenario_is_refused() {
-    for text in [
-        "replys = []",
-        "[[replies]]\ntxt = \"x\"",
-        "[[replies]]\nwhen = { user = \"x\" }",
-    ] {
+    for text in ["replys = []", "[[replies]]\ntxt = \"x\"", "[[replies]]\nwhen = { user = \"x\" }"]
+    {
         assert!(Scenario::from_toml(text).is_err(), "{text}");
     }
     let cut = "[[replies]]\nfault = { kind = \"cut\", cleen = true }";
@@ -109,30 +97,12 @@ fn launch(dir: &Path) -> (Program, String) {
     let scenario = dir.join("scenario.toml");
     std::fs::write(&scenario, "[[replies]]\ntext = \"from a file\"\n").unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_model-server"));
-    command
-        .arg("--scenario")
-        .arg(&scenario)
-        .arg("--record")
-        .arg(dir.join("record.jsonl"));
-    command
-        .arg("--port-file")
-        .arg(dir.join("port"))
-        .arg("--with-stdin");
-    let mut child = Program(
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap(),
-    );
+    command.arg("--scenario").arg(&scenario).arg("--record").arg(dir.join("record.jsonl"));
+    command.arg("--port-file").arg(dir.join("port")).arg("--with-stdin");
+    let mut child = Program(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
-    BufReader::new(child.0.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    assert_eq!(
-        std::fs::read_to_string(dir.join("port")).unwrap(),
-        line.trim()
-    );
+    BufReader::new(child.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(std::fs::read_to_string(dir.join("port")).unwrap(), line.trim());
     (child, format!("http://127.0.0.1:{}", line.trim()))
 }
 
@@ -140,19 +110,14 @@ fn launch(dir: &Path) -> (Program, String) {
 fn the_program_serves_records_and_stops_with_its_stdin() {
     let dir = tempfile::tempdir().unwrap();
     let (mut program, url) = launch(dir.path());
-    let sent = agent()
-        .post(format!("{url}{MESSAGES}"))
-        .send(anthropic("hi", false).to_string());
+    let sent = agent().post(format!("{url}{MESSAGES}")).send(anthropic("hi", false).to_string());
     let text = sent.unwrap().body_mut().read_to_string().unwrap();
     assert!(text.contains("from a file"), "{text}");
     drop(program.0.stdin.take());
     assert!(program.0.wait().unwrap().success());
     let requests = read_record(&dir.path().join("record.jsonl")).unwrap();
     assert_eq!(requests.len(), 1);
-    assert_eq!(
-        (requests[0].reply, requests[0].delivery),
-        (Some(0), Delivery::Complete)
-    );
+    assert_eq!((requests[0].reply, requests[0].delivery), (Some(0), Delivery::Complete));
 }
 
 #[test]
@@ -172,9 +137,5 @@ fn the_program_says_what_is_wrong_with_a_scenario() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_model-server"));
     let output = command.arg("--scenario").arg(&scenario).output().unwrap();
     assert!(!output.status.success());
-    assert!(
-        String::from_utf8(output.stderr)
-            .unwrap()
-            .contains("scenario.toml")
-    );
+    assert!(String::from_utf8(output.stderr).unwrap().contains("scenario.toml"));
 }

@@ -20,22 +20,14 @@ fn replies_come_in_order_and_then_run_out() {
     let answers = [0, 1, 2, 3].map(|_| said(&server, &anthropic("hi", false)));
     assert_eq!(answers, ["one", "two", "three", UNSCRIPTED]);
     let requests = server.requests();
-    let replies: Vec<_> = requests
-        .iter()
-        .map(|r| (r.seq, r.reply, r.unscripted))
-        .collect();
+    let replies: Vec<_> = requests.iter().map(|r| (r.seq, r.reply, r.unscripted)).collect();
     let some = |i| (i as u64 + 1, Some(i), false);
     assert_eq!(replies, [some(0), some(1), some(2), (4, None, true)]);
 }
 
 #[test]
 fn a_sticky_reply_stays() {
-    let server = serve(
-        Scenario::new()
-            .text("one")
-            .reply(Reply::text("rest").sticky())
-            .text("no"),
-    );
+    let server = serve(Scenario::new().text("one").reply(Reply::text("rest").sticky()).text("no"));
     let answers = [0, 1, 2].map(|_| said(&server, &anthropic("hi", false)));
     assert_eq!(answers, ["one", "rest", "rest"]);
 }
@@ -62,14 +54,8 @@ fn replies_with_a_condition_go_to_those_they_name() {
     };
     assert_eq!(said(&server, &anthropic("name this", false)), "a title");
     assert_eq!(ask("hi", &|_| {}), "main 1");
-    assert_eq!(
-        ask("hi", &|b| b["system"] = json!("You review code")),
-        "for the reviewer"
-    );
-    assert_eq!(
-        ask("hi", &|b| b["model"] = json!("claude-mini")),
-        "small model"
-    );
+    assert_eq!(ask("hi", &|b| b["system"] = json!("You review code")), "for the reviewer");
+    assert_eq!(ask("hi", &|b| b["model"] = json!("claude-mini")), "small model");
     assert_eq!(ask("once again", &|_| {}), "asked twice");
     assert_eq!(ask("and again", &|_| {}), "asked twice");
     let tool_round = |b: &mut Value| {
@@ -85,10 +71,7 @@ fn replies_with_a_condition_go_to_those_they_name() {
     // The reminder's "again" is not the user's.
     assert_eq!(ask("", &tool_round), "after the tool");
     assert_eq!(ask("", &tool_round), "main 2");
-    assert_eq!(
-        ask("hi", &|b| b["system"] = json!("You review code")),
-        UNSCRIPTED
-    );
+    assert_eq!(ask("hi", &|b| b["system"] = json!("You review code")), UNSCRIPTED);
 }
 
 /// One conversation as each API carries it.
@@ -128,12 +111,7 @@ fn conversations() -> [(&'static str, Value); 4] {
         { "role": "user", "parts": [{ "functionResponse": { "id": "id1", "name": "shell",
             "response": { "output": "a.txt" } } }] },
         { "role": "user", "parts": [{ "text": "thanks" }] }] });
-    [
-        (MESSAGES, anthropic),
-        (RESPONSES, responses),
-        (CHAT, chat),
-        (GEMINI, gemini),
-    ]
+    [(MESSAGES, anthropic), (RESPONSES, responses), (CHAT, chat), (GEMINI, gemini)]
 }
 
 #[test]
@@ -144,10 +122,7 @@ fn the_same_conversation_reads_the_same_in_every_api() {
     }
     let requests = server.requests();
     let apis: Vec<Api> = requests.iter().map(|r| r.api).collect();
-    assert_eq!(
-        apis,
-        [Api::Anthropic, Api::Responses, Api::Chat, Api::Gemini]
-    );
+    assert_eq!(apis, [Api::Anthropic, Api::Responses, Api::Chat, Api::Gemini]);
     for request in &requests {
         let messages = request.messages();
         assert_eq!(messages, requests[0].messages(), "{:?}", request.api);
@@ -165,11 +140,7 @@ fn the_same_conversation_reads_the_same_in_every_api() {
         input: json!({ "command": "ls" }),
     };
     assert_eq!(messages[3].content, call);
-    let result = Content::ToolResult {
-        id: "id1".into(),
-        output: "a.txt".into(),
-        is_error: false,
-    };
+    let result = Content::ToolResult { id: "id1".into(), output: "a.txt".into(), is_error: false };
     assert_eq!(messages[4].content, result);
 }
 
@@ -180,10 +151,7 @@ fn previous_responses_are_part_of_the_conversation() {
     let mut body = responses("second", false);
     body["previous_response_id"] = first["id"].clone();
     post(&server, RESPONSES, &body);
-    assert_eq!(
-        server.requests()[1].texts(),
-        ["first", "first answer", "second"]
-    );
+    assert_eq!(server.requests()[1].texts(), ["first", "first answer", "second"]);
 
     body["previous_response_id"] = json!("resp_of_someone_else");
     let got = post(&server, RESPONSES, &body);
@@ -216,10 +184,7 @@ fn tools_offered_are_listed() {
 fn secrets_are_not_kept() {
     let dir = tempfile::tempdir().unwrap();
     let record = dir.path().join("record.jsonl");
-    let options = Options {
-        port: 0,
-        record: Some(record.clone()),
-    };
+    let options = Options { port: 0, record: Some(record.clone()) };
     let server = ModelServer::start_with(Scenario::new().text("ok"), &options).unwrap();
     let secret = "hush-hush-1234";
     let url = format!("{}{GEMINI}?alt=json&key={secret}", server.url());
@@ -227,12 +192,7 @@ fn secrets_are_not_kept() {
     for name in ["authorization", "x-api-key", "x-goog-api-key", "cookie"] {
         request = request.header(name, secret);
     }
-    request
-        .send(gemini("hi").to_string())
-        .unwrap()
-        .body_mut()
-        .read_to_string()
-        .unwrap();
+    request.send(gemini("hi").to_string()).unwrap().body_mut().read_to_string().unwrap();
     let requests = server.stop();
     for name in ["authorization", "x-api-key", "x-goog-api-key", "cookie"] {
         assert_eq!(requests[0].headers[name], "present");
@@ -240,23 +200,15 @@ fn secrets_are_not_kept() {
     assert_eq!(requests[0].headers["x-harmless"], "kept");
     assert_eq!(requests[0].query.as_deref(), Some("alt=json&key=present"));
     let file = std::fs::read_to_string(&record).unwrap();
-    assert!(
-        file.contains("x-harmless") && !file.contains(secret),
-        "{file}"
-    );
+    assert!(file.contains("x-harmless") && !file.contains(secret), "{file}");
 }
 
 #[test]
 fn the_record_file_tells_what_the_server_knows() {
     let dir = tempfile::tempdir().unwrap();
     let record = dir.path().join("record.jsonl");
-    let options = Options {
-        port: 0,
-        record: Some(record.clone()),
-    };
-    let scenario = Scenario::new()
-        .text("ok")
-        .reply(Reply::text("cut me").failing(Fault::cut()));
+    let options = Options { port: 0, record: Some(record.clone()) };
+    let scenario = Scenario::new().text("ok").reply(Reply::text("cut me").failing(Fault::cut()));
     let server = ModelServer::start_with(scenario, &options).unwrap();
     post(&server, MESSAGES, &anthropic("hi", false));
     post(&server, CHAT, &chat("hi", true));
@@ -264,10 +216,7 @@ fn the_record_file_tells_what_the_server_knows() {
     let requests = server.stop();
     assert_eq!(read_record(&record).unwrap(), requests);
     let ends: Vec<Delivery> = requests.iter().map(|r| r.delivery).collect();
-    assert_eq!(
-        ends,
-        [Delivery::Complete, Delivery::Cut, Delivery::Complete]
-    );
+    assert_eq!(ends, [Delivery::Complete, Delivery::Cut, Delivery::Complete]);
     assert_eq!(requests[2].purpose, Purpose::Unknown);
 }
 
@@ -284,10 +233,7 @@ fn waiting_for_what_does_not_come_fails() {
 
 #[test]
 fn two_servers_never_give_the_same_ids() {
-    let (a, b) = (
-        one(Reply::tool("x", json!({}))),
-        one(Reply::tool("x", json!({}))),
-    );
+    let (a, b) = (one(Reply::tool("x", json!({}))), one(Reply::tool("x", json!({}))));
     let ids = [&a, &b].map(|s| post(s, MESSAGES, &anthropic("hi", false)).json());
     assert_ne!(ids[0]["content"][0]["id"], ids[1]["content"][0]["id"]);
 }

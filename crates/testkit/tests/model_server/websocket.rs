@@ -41,10 +41,7 @@ fn answer(socket: &mut Socket) -> Vec<Value> {
 fn a_conversation_on_one_connection() {
     let server = serve(Scenario::new().reply(rich()).text("done"));
     let mut socket = connect(&server);
-    create(
-        &mut socket,
-        json!({ "model": "gpt-x", "generate": false, "input": [] }),
-    );
+    create(&mut socket, json!({ "model": "gpt-x", "generate": false, "input": [] }));
     let warm = answer(&mut socket).pop().unwrap()["response"].clone();
     assert_eq!(warm["output"], json!([]));
 
@@ -52,9 +49,7 @@ fn a_conversation_on_one_connection() {
     body["previous_response_id"] = warm["id"].clone();
     create(&mut socket, body);
     let events = answer(&mut socket);
-    let deltas = events
-        .iter()
-        .filter(|e| e["type"] == "response.output_text.delta");
+    let deltas = events.iter().filter(|e| e["type"] == "response.output_text.delta");
     let text: Vec<Value> = deltas.cloned().collect();
     assert_eq!(gather(&text, "/delta"), "The quick brown fox: ünï.");
     let first = events.last().unwrap()["response"].clone();
@@ -73,29 +68,17 @@ fn a_conversation_on_one_connection() {
     let requests = server.wait_until(LONG, complete).unwrap();
     let purposes: Vec<Purpose> = requests.iter().map(|r| r.purpose).collect();
     let generate = Purpose::Generate;
-    assert_eq!(
-        purposes,
-        [Purpose::Handshake, Purpose::Prewarm, generate, generate]
-    );
+    assert_eq!(purposes, [Purpose::Handshake, Purpose::Prewarm, generate, generate]);
     assert!(requests.iter().all(|r| r.websocket));
-    assert_eq!(
-        requests[3].texts(),
-        ["first", "The quick brown fox: ünï.", "hi"]
-    );
+    assert_eq!(requests[3].texts(), ["first", "The quick brown fox: ünï.", "hi"]);
     assert_eq!((requests[2].reply, requests[3].reply), (Some(0), Some(1)));
 }
 
 #[test]
 fn failures_are_events_and_the_connection_lives_on() {
-    let limit = Fault::UsageLimit {
-        reset: Some(Reset::At(4_000_000_000)),
-    };
+    let limit = Fault::UsageLimit { reset: Some(Reset::At(4_000_000_000)) };
     let scenario = Scenario::new().reply(Reply::fault(limit));
-    let server = serve(
-        scenario
-            .reply(Reply::fault(Fault::ContextExhausted))
-            .text("better"),
-    );
+    let server = serve(scenario.reply(Reply::fault(Fault::ContextExhausted)).text("better"));
     let mut socket = connect(&server);
     create(&mut socket, responses("hi", true));
     let error = answer(&mut socket).pop().unwrap();
@@ -104,23 +87,14 @@ fn failures_are_events_and_the_connection_lives_on() {
     assert_eq!(error["headers"]["x-codex-primary-reset-at"], "4000000000");
     create(&mut socket, responses("hi", true));
     let failed = answer(&mut socket).pop().unwrap();
-    assert_eq!(
-        failed["response"]["error"]["code"],
-        "context_length_exceeded"
-    );
+    assert_eq!(failed["response"]["error"]["code"], "context_length_exceeded");
     create(&mut socket, responses("hi", true));
-    assert_eq!(
-        answer(&mut socket).pop().unwrap()["type"],
-        "response.completed"
-    );
+    assert_eq!(answer(&mut socket).pop().unwrap()["type"], "response.completed");
 }
 
 #[test]
 fn a_cut_closes_the_connection_in_the_middle() {
-    let clean = Fault::Cut {
-        after: None,
-        clean: true,
-    };
+    let clean = Fault::Cut { after: None, clean: true };
     for (fault, proper) in [(Fault::cut(), false), (clean, true)] {
         let server = one(rich().failing(fault));
         let mut socket = connect(&server);
@@ -146,9 +120,7 @@ fn a_hang_ends_with_the_client_or_the_server() {
     create(&mut socket, responses("hi", true));
     server.wait_for_turns(1, LONG).unwrap();
     drop(socket);
-    server
-        .wait_until(LONG, |r| r[1].delivery == Delivery::ClientGone)
-        .unwrap();
+    server.wait_until(LONG, |r| r[1].delivery == Delivery::ClientGone).unwrap();
 
     let mut socket = connect(&server);
     create(&mut socket, responses("hi", true));
@@ -160,14 +132,9 @@ fn a_hang_ends_with_the_client_or_the_server() {
 
 #[test]
 fn the_upgrade_can_be_refused() {
-    let server = serve(Scenario {
-        websocket: false,
-        ..Scenario::new().text("over SSE")
-    });
+    let server = serve(Scenario { websocket: false, ..Scenario::new().text("over SSE") });
     let refused = tungstenite::connect(format!("ws://127.0.0.1:{}/responses", server.port()));
-    let Err(tungstenite::Error::Http(response)) = refused else {
-        panic!("{refused:?}")
-    };
+    let Err(tungstenite::Error::Http(response)) = refused else { panic!("{refused:?}") };
     assert_eq!(response.status(), 426);
     assert_eq!(server.requests()[0].purpose, Purpose::Handshake);
     let events = post(&server, RESPONSES, &responses("hi", true)).events();

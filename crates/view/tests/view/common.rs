@@ -18,11 +18,7 @@ use segue_journal::{
 };
 
 pub(crate) fn me() -> Holder {
-    Holder {
-        pid: std::process::id(),
-        host: "here".to_owned(),
-        since: at(0),
-    }
+    Holder { pid: std::process::id(), host: "here".to_owned(), since: at(0) }
 }
 
 pub(crate) fn at(second: i64) -> Timestamp {
@@ -52,11 +48,7 @@ pub(crate) fn new(repo: &str, prompt: &str) -> NewSession {
         model: Some("scripted".into()),
         prompt: prompt.into(),
         proof: None,
-        caps: Caps {
-            turns: Some(20),
-            tokens: Some(2_000_000),
-            ..Caps::default()
-        },
+        caps: Caps { turns: Some(20), tokens: Some(2_000_000), ..Caps::default() },
         lineage: None,
         name: None,
         segue: "0".into(),
@@ -64,18 +56,8 @@ pub(crate) fn new(repo: &str, prompt: &str) -> NewSession {
 }
 
 pub(crate) fn started() -> SessionStarted {
-    let by = Process {
-        pid: 7,
-        host: "here".into(),
-        segue: "0".into(),
-    };
-    SessionStarted {
-        by,
-        caps: Caps {
-            turns: Some(20),
-            ..Caps::default()
-        },
-    }
+    let by = Process { pid: 7, host: "here".into(), segue: "0".into() };
+    SessionStarted { by, caps: Caps { turns: Some(20), ..Caps::default() } }
 }
 
 pub(crate) fn stopped(reason: Reason) -> SessionStopped {
@@ -94,41 +76,13 @@ pub(crate) fn work(session: &mut LockedSession) {
     let now = Durability::Synced;
     session.append(started(), now).unwrap();
     let prompt = Payload::inline("go");
-    session
-        .append(
-            TurnStarted {
-                prompt,
-                cause: Cause::Person,
-            },
-            now,
-        )
-        .unwrap();
-    session
-        .append(
-            ModelCalled {
-                model: "m".into(),
-                attempt: 1,
-                messages: 1,
-            },
-            now,
-        )
-        .unwrap();
-    session
-        .append(
-            TextWritten {
-                text: Payload::inline("All done."),
-            },
-            now,
-        )
-        .unwrap();
+    session.append(TurnStarted { prompt, cause: Cause::Person }, now).unwrap();
+    session.append(ModelCalled { model: "m".into(), attempt: 1, messages: 1 }, now).unwrap();
+    session.append(TextWritten { text: Payload::inline("All done.") }, now).unwrap();
     let replied = ModelReplied {
         model: "m".into(),
         stop: ModelStop::EndTurn,
-        usage: Usage {
-            input: 400_000,
-            output: 12_000,
-            ..Usage::default()
-        },
+        usage: Usage { input: 400_000, output: 12_000, ..Usage::default() },
         cost_micros: Some(Micros(120_000)),
         reply_id: None,
     };
@@ -151,8 +105,5 @@ pub(crate) fn named(home: &Home, new: NewSession, second: i64, reason: Reason) -
     let (mut session, _) = home.create(new, &me(), &clock(second)).unwrap();
     work(&mut session);
     session.append(stopped(reason), Durability::Synced).unwrap();
-    Located {
-        repo,
-        id: session.session().id(),
-    }
+    Located { repo, id: session.session().id() }
 }

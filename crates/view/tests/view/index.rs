@@ -50,29 +50,17 @@ fn cold_and_warm_say_the_same_newest_first() {
         assert_eq!(prompts(&rows), ["second", "third", "first"]);
         assert_eq!(numbers(&rows), [Some(2), Some(3), Some(1)]);
         let statuses: Vec<Status> = rows.iter().map(Row::status).collect();
-        assert_eq!(
-            statuses,
-            [Status::Interrupted, Status::Failed, Status::Completed]
-        );
+        assert_eq!(statuses, [Status::Interrupted, Status::Failed, Status::Completed]);
         let row = &rows[0];
-        assert_eq!(
-            (row.turns, row.runs, row.tokens, row.cost.0),
-            (1, 1, 412_000, 120_000)
-        );
+        assert_eq!((row.turns, row.runs, row.tokens, row.cost.0), (1, 1, 412_000, 120_000));
         assert_eq!((row.created_at, row.updated_at), (at(30), at(30)));
         assert_eq!(row.last_text.as_deref(), Some("All done."));
         assert_eq!(row.stop.as_ref().unwrap().message, "as asked");
-        assert_eq!(
-            (row.repo_identity.as_str(), row.agent.as_str()),
-            ("/src/b", "native")
-        );
+        assert_eq!((row.repo_identity.as_str(), row.agent.as_str()), ("/src/b", "native"));
         assert_eq!((notes.len(), &row.problem), (0, &None));
     }
     use std::os::unix::fs::PermissionsExt;
-    let mode = fs::metadata(home.dir().join("index.db"))
-        .unwrap()
-        .permissions()
-        .mode();
+    let mode = fs::metadata(home.dir().join("index.db")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
@@ -87,11 +75,7 @@ fn filters_by_repository_status_and_limit() {
     index.refresh().unwrap();
     let mut found = |repo: Option<&str>, status: &[&str], limit| {
         let status = status.iter().map(|word| word.parse().unwrap()).collect();
-        let filter = Filter {
-            repo: repo.map(str::to_owned),
-            status,
-            limit,
-        };
+        let filter = Filter { repo: repo.map(str::to_owned), status, limit };
         let listing = index.query(&filter).unwrap();
         let prompts: Vec<String> = listing.rows.into_iter().map(|row| row.prompt).collect();
         (prompts.join(" "), listing.more)
@@ -99,14 +83,8 @@ fn filters_by_repository_status_and_limit() {
     assert_eq!(found(Some("a"), &[], None), ("third first".into(), false));
     assert_eq!(found(Some("z"), &[], None), (String::new(), false));
     assert_eq!(found(None, &[], Some(2)), ("third second".into(), true));
-    assert_eq!(
-        found(None, &[], Some(3)),
-        ("third second first".into(), false)
-    );
-    assert_eq!(
-        found(None, &["cap", "completed"], None),
-        ("third first".into(), false)
-    );
+    assert_eq!(found(None, &[], Some(3)), ("third second first".into(), false));
+    assert_eq!(found(None, &["cap", "completed"], None), ("third first".into(), false));
     assert_eq!(found(None, &["resumable"], Some(1)), ("third".into(), true));
     let error = "gone".parse::<StatusFilter>().unwrap_err().to_string();
     assert!(error.contains("agent_crashed"), "{error}");
@@ -127,11 +105,7 @@ fn a_journal_that_grew_behind_its_back_is_read_again() {
     assert_eq!((after[0].status(), after[0].runs), (Status::Running, 2));
     assert_eq!(after[0].holder.as_ref().unwrap().pid, std::process::id());
     drop(locked);
-    assert_eq!(
-        rows(&mut index)[0].status(),
-        Status::Crashed,
-        "the lock is free, and no stop"
-    );
+    assert_eq!(rows(&mut index)[0].status(), Status::Crashed, "the lock is free, and no stop");
 }
 
 #[test]
@@ -165,11 +139,7 @@ fn a_session_that_was_copied_here_gets_a_number() {
     session(&here, "a", "mine", 10, Reason::Done);
     let mut index = Index::open(&here).unwrap();
     rows(&mut index);
-    bring(
-        &there,
-        &here,
-        &session(&there, "a", "theirs", 20, Reason::Done),
-    );
+    bring(&there, &here, &session(&there, "a", "theirs", 20, Reason::Done));
     let found = rows(&mut index);
     assert_eq!(
         (prompts(&found), numbers(&found)),
@@ -216,23 +186,12 @@ fn a_broken_file_is_rebuilt_and_that_is_said() {
     let mut zeroed = good.clone();
     zeroed[4096..].fill(0);
     let mut noise = good.clone();
-    noise[200..]
-        .iter_mut()
-        .step_by(3)
-        .for_each(|byte| *byte ^= 0x5a);
+    noise[200..].iter_mut().step_by(3).for_each(|byte| *byte ^= 0x5a);
     let cut = good[..good.len() / 2].to_vec();
-    for broken in [
-        b"this is not a database, not at all".repeat(40),
-        zeroed,
-        noise,
-        cut,
-    ] {
+    for broken in [b"this is not a database, not at all".repeat(40), zeroed, noise, cut] {
         fs::write(&path, &broken).unwrap();
         let (rows, notes) = look(&home);
-        assert_eq!(
-            (prompts(&rows), numbers(&rows)),
-            (vec!["first"], vec![Some(1)])
-        );
+        assert_eq!((prompts(&rows), numbers(&rows)), (vec!["first"], vec![Some(1)]));
         assert!(
             matches!(&notes[..], [note] if note.ends_with("was damaged and has been rebuilt")),
             "{notes:?}"
@@ -250,13 +209,8 @@ fn a_file_that_breaks_while_it_is_open_is_rebuilt() {
     let mut index = Index::open(&home).unwrap();
     rows(&mut index);
     let other = rusqlite::Connection::open(&path).unwrap();
-    other
-        .execute("UPDATE sessions SET id = 'nonsense', phase = 'x'", [])
-        .unwrap();
-    assert_eq!(
-        prompts(&index.query(&Filter::default()).unwrap().rows),
-        ["first"]
-    );
+    other.execute("UPDATE sessions SET id = 'nonsense', phase = 'x'", []).unwrap();
+    assert_eq!(prompts(&index.query(&Filter::default()).unwrap().rows), ["first"]);
     assert_eq!(index.take_notes().len(), 1);
     drop(other);
     assert_eq!(look(&home).1.len(), 0);
@@ -270,25 +224,15 @@ fn a_file_of_another_version_is_rebuilt() {
     look(&home);
     let path = home.dir().join("index.db");
     for change in ["PRAGMA user_version = 99", "PRAGMA application_id = 5"] {
-        rusqlite::Connection::open(&path)
-            .unwrap()
-            .execute_batch(change)
-            .unwrap();
+        rusqlite::Connection::open(&path).unwrap().execute_batch(change).unwrap();
         let (rows, notes) = look(&home);
         assert_eq!(prompts(&rows), ["first"]);
-        assert!(
-            notes[0].ends_with("was of another version and has been rebuilt"),
-            "{notes:?}"
-        );
+        assert!(notes[0].ends_with("was of another version and has been rebuilt"), "{notes:?}");
         assert_eq!(look(&home).1.len(), 0);
     }
     let db = rusqlite::Connection::open(&path).unwrap();
     db.execute_batch("DROP TABLE sessions").unwrap();
-    assert_eq!(
-        prompts(&look(&home).0),
-        ["first"],
-        "the right version without its tables"
-    );
+    assert_eq!(prompts(&look(&home).0), ["first"], "the right version without its tables");
 }
 
 #[test]
@@ -298,14 +242,8 @@ fn where_no_file_can_be_opened_memory_has_to_do() {
     session(&home, "a", "first", 10, Reason::Done);
     fs::create_dir(home.dir().join("index.db")).unwrap();
     let (rows, notes) = look(&home);
-    assert_eq!(
-        (prompts(&rows), numbers(&rows)),
-        (vec!["first"], vec![Some(1)])
-    );
-    assert!(
-        matches!(&notes[..], [note] if note.contains("index.db can't be used")),
-        "{notes:?}"
-    );
+    assert_eq!((prompts(&rows), numbers(&rows)), (vec!["first"], vec![Some(1)]));
+    assert!(matches!(&notes[..], [note] if note.contains("index.db can't be used")), "{notes:?}");
 }
 
 #[test]
@@ -320,10 +258,7 @@ fn a_file_that_somebody_keeps_locked_is_done_without() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (rows, notes) = look(&home);
     assert_eq!(prompts(&rows), ["second", "first"]);
-    assert!(
-        matches!(&notes[..], [note] if note.contains("locked")),
-        "{notes:?}"
-    );
+    assert!(matches!(&notes[..], [note] if note.contains("locked")), "{notes:?}");
 }
 
 #[test]
@@ -333,18 +268,11 @@ fn many_that_look_at_once_agree_on_rows_and_numbers() {
     let there = home(&temp.path().join("there"));
     session(&here, "a", "mine", 5, Reason::Done);
     for n in 0..12 {
-        bring(
-            &there,
-            &here,
-            &session(&there, "a", "theirs", 10 + n, Reason::Done),
-        );
+        bring(&there, &here, &session(&there, "a", "theirs", 10 + n, Reason::Done));
     }
     let seen: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = (0..6).map(|_| scope.spawn(|| look(&here))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for (rows, notes) in &seen {
         assert_eq!(notes.len(), 0, "{notes:?}");
@@ -387,38 +315,15 @@ fn sessions_with_something_wrong_are_listed_with_it() {
             "{}",
             problem(&damaged)
         );
-        assert_eq!(
-            (row(&damaged).prompt.as_str(), row(&damaged).number),
-            ("damaged", Some(1))
-        );
-        assert!(
-            problem(&torn).contains("torn end of 7 B"),
-            "{}",
-            problem(&torn)
-        );
+        assert_eq!((row(&damaged).prompt.as_str(), row(&damaged).number), ("damaged", Some(1)));
+        assert!(problem(&torn).contains("torn end of 7 B"), "{}", problem(&torn));
         assert_eq!(row(&torn).status(), Status::Interrupted);
         assert_eq!(problem(&lost), "journal.jsonl is missing");
-        assert_eq!(
-            (row(&lost).prompt.as_str(), row(&lost).status()),
-            ("lost", Status::Unknown)
-        );
-        assert_eq!(
-            (row(&nothing).prompt.as_str(), row(&nothing).number),
-            ("", Some(4))
-        );
-        assert_eq!(
-            (row(&half).prompt.as_str(), problem(&half)),
-            ("half", String::new())
-        );
-        assert!(
-            problem(&empty).contains("line 1: cut short"),
-            "{}",
-            problem(&empty)
-        );
-        assert_eq!(
-            (row(&empty).prompt.as_str(), row(&empty).status()),
-            ("empty", Status::Unknown)
-        );
+        assert_eq!((row(&lost).prompt.as_str(), row(&lost).status()), ("lost", Status::Unknown));
+        assert_eq!((row(&nothing).prompt.as_str(), row(&nothing).number), ("", Some(4)));
+        assert_eq!((row(&half).prompt.as_str(), problem(&half)), ("half", String::new()));
+        assert!(problem(&empty).contains("line 1: cut short"), "{}", problem(&empty));
+        assert_eq!((row(&empty).prompt.as_str(), row(&empty).status()), ("empty", Status::Unknown));
     }
 }
 
@@ -437,10 +342,7 @@ fn half_a_line_of_a_session_at_work_is_not_a_problem_yet() {
     assert_eq!((row.status(), row.problem), (Status::Running, None));
     drop(locked);
     let row = rows(&mut index).remove(0);
-    assert!(
-        row.problem.unwrap().contains("torn"),
-        "its writer is gone, and nothing else changed"
-    );
+    assert!(row.problem.unwrap().contains("torn"), "its writer is gone, and nothing else changed");
 }
 
 #[test]
@@ -460,13 +362,6 @@ fn what_is_not_a_session_is_passed_over() {
     let (rows, notes) = look(&home);
     assert_eq!((prompts(&rows), notes.len()), (vec!["first"], 0));
     let (mut locked, _) = home.open(&first).unwrap().lock(&me(), clock(1)).unwrap();
-    locked
-        .append(
-            WarningRaised {
-                message: "x".into(),
-            },
-            Durability::Synced,
-        )
-        .unwrap();
+    locked.append(WarningRaised { message: "x".into() }, Durability::Synced).unwrap();
     assert_eq!(look(&home).0.len(), 1);
 }

@@ -28,19 +28,12 @@ use segue_view::{
 use crate::common::{at, clock, home, me, named, new, session, stopped, work};
 
 fn colored(width: usize) -> Style {
-    Style {
-        color: true,
-        ..Style::plain(width)
-    }
+    Style { color: true, ..Style::plain(width) }
 }
 
 /// Escape sequences as text, so that a snapshot can be read.
 fn seen(text: &str) -> String {
-    assert!(
-        text.chars()
-            .all(|c| c == '\n' || c == '\x1b' || !c.is_control()),
-        "{text:?}"
-    );
+    assert!(text.chars().all(|c| c == '\n' || c == '\x1b' || !c.is_control()), "{text:?}");
     text.replace('\x1b', "␛")
 }
 
@@ -72,9 +65,7 @@ fn rows() -> (tempfile::TempDir, Vec<Row>) {
         86_200,
         Reason::Failed,
     );
-    let (mut locked, _) = home
-        .create(new("a", "dies"), &me(), &clock(86_390))
-        .unwrap();
+    let (mut locked, _) = home.create(new("a", "dies"), &me(), &clock(86_390)).unwrap();
     work(&mut locked);
     drop(locked);
     let torn = session(&home, "a", "torn", 500, Reason::Cap);
@@ -138,19 +129,12 @@ fn a_list_in_three_widths() {
         list_table(&rows, &Style::plain(80), at(86_400))
     );
     assert_eq!(list_table(&[], &Style::plain(80), at(0)), "");
-    assert_ne!(
-        list_table(&rows, &Style::plain(1), at(0)),
-        "",
-        "too narrow, and no crash"
-    );
+    assert_ne!(list_table(&rows, &Style::plain(1), at(0)), "", "too narrow, and no crash");
 }
 
 /// Without our own colours.
 fn strip(text: &str) -> String {
-    text.split('\n')
-        .map(|line| sanitize(line).into_owned())
-        .collect::<Vec<_>>()
-        .join("\n")
+    text.split('\n').map(|line| sanitize(line).into_owned()).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -212,11 +196,7 @@ fn one_session_on_a_page() {
     let (mut locked, _) = home.create(session, &me(), &clock(0)).unwrap();
     work(&mut locked);
     let resumed = SessionResumed {
-        by: Process {
-            pid: 7,
-            host: "here".into(),
-            segue: "0".into(),
-        },
+        by: Process { pid: 7, host: "here".into(), segue: "0".into() },
         caps,
         plan: vec![],
         crashed: false,
@@ -235,8 +215,7 @@ fn one_session_on_a_page() {
     let found = resolve(&mut index, &Selector::Number(1), None).unwrap();
     let show = Show::of(&found.open(&home).unwrap(), &found);
     let hide = |text: String| {
-        text.replace(&show.id.to_string(), "ID")
-            .replace(&temp.path().display().to_string(), "TEMP")
+        text.replace(&show.id.to_string(), "ID").replace(&temp.path().display().to_string(), "TEMP")
     };
     let sizes = |text: String| {
         // How long the journal is depends on how long the times in it are.
@@ -331,62 +310,37 @@ fn event(body: impl Into<Body>) -> Event {
 }
 
 fn text(text: &str) -> TextWritten {
-    TextWritten {
-        text: Payload::inline(text),
-    }
+    TextWritten { text: Payload::inline(text) }
 }
 
 fn call(name: &str, input: &str) -> ToolCalled {
-    ToolCalled {
-        name: name.into(),
-        input: Payload::inline(input),
-    }
+    ToolCalled { name: name.into(), input: Payload::inline(input) }
 }
 
 fn back(status: ToolStatus, exit: Option<i32>, output: &str) -> ToolReturned {
-    ToolReturned {
-        status,
-        exit,
-        output: Payload::inline(output),
-        touched: vec![],
-    }
+    ToolReturned { status, exit, output: Payload::inline(output), touched: vec![] }
 }
 
 /// One of everything.
 fn story() -> Vec<Event> {
     let long = "{\"path\": \"src/big.rs\", \"content\": \"".to_owned() + &"x".repeat(5_000);
-    let usage = Usage {
-        input: 500,
-        cache_read: 400,
-        output: 30,
-        reasoning: 10,
-        ..Usage::default()
-    };
+    let usage =
+        Usage { input: 500, cache_read: 400, output: 30, reasoning: 10, ..Usage::default() };
     let mut wrote = back(ToolStatus::Done, None, "");
     wrote.touched = vec!["src/big.rs".into()];
     vec![
-        event(SessionNamed {
-            name: "parser".into(),
-        }),
+        event(SessionNamed { name: "parser".into() }),
         event(TurnStarted {
             prompt: Payload::inline("fix the failing test\nin the parser"),
             cause: Cause::Person,
         }),
-        event(ModelCalled {
-            model: "scripted".into(),
-            attempt: 1,
-            messages: 3,
-        }),
+        event(ModelCalled { model: "scripted".into(), attempt: 1, messages: 3 }),
         event(ModelFailed {
             error: Failure::Overloaded,
             message: "529 overloaded".into(),
             retry_in_ms: Some(2_000),
         }),
-        event(ModelCalled {
-            model: "scripted".into(),
-            attempt: 2,
-            messages: 3,
-        }),
+        event(ModelCalled { model: "scripted".into(), attempt: 2, messages: 3 }),
         event(ThinkingWritten {
             text: Payload::inline("Let me look\nat the test."),
             signature: None,
@@ -403,15 +357,8 @@ fn story() -> Vec<Event> {
             reply_id: None,
         }),
         event(ToolStarted {}),
-        event(back(
-            ToolStatus::Done,
-            Some(1),
-            "running\nexpected 4, got 5\n\n",
-        )),
-        event(ToolCalled {
-            name: "write".into(),
-            input: Payload::in_blob("ab".into(), &long),
-        }),
+        event(back(ToolStatus::Done, Some(1), "running\nexpected 4, got 5\n\n")),
+        event(ToolCalled { name: "write".into(), input: Payload::in_blob("ab".into(), &long) }),
         event(wrote),
         event(call("shell", r#"{"command": ["sh", "test.sh"]}"#)),
         event(back(ToolStatus::Done, Some(0), "one\ntwo\nthree\n")),
@@ -422,31 +369,17 @@ fn story() -> Vec<Event> {
         event(back(ToolStatus::NotRun, None, "")),
         event(back(ToolStatus::Interrupted, None, "")),
         event(back(ToolStatus::Done, None, "")),
-        event(TurnEnded {
-            outcome: Outcome::Finished,
-        }),
-        event(TurnEnded {
-            outcome: Outcome::Truncated,
-        }),
-        event(ProofStarted {
-            command: "make test".into(),
-        }),
+        event(TurnEnded { outcome: Outcome::Finished }),
+        event(TurnEnded { outcome: Outcome::Truncated }),
+        event(ProofStarted { command: "make test".into() }),
         event(ProofReturned {
             status: ToolStatus::Done,
             exit: Some(0),
             output: Payload::inline("ok"),
         }),
-        event(WarningRaised {
-            message: "the clock went back".into(),
-        }),
-        event(JournalRepaired {
-            bytes: 20,
-            kept_in: "journal.torn-12".into(),
-        }),
-        event(LimitHit {
-            message: "5-hour limit".into(),
-            resets_at: Some(at(7_200)),
-        }),
+        event(WarningRaised { message: "the clock went back".into() }),
+        event(JournalRepaired { bytes: 20, kept_in: "journal.torn-12".into() }),
+        event(LimitHit { message: "5-hour limit".into(), resets_at: Some(at(7_200)) }),
         event(Body::Unknown {
             kind: "moon.landed".into(),
             data: serde_json::value::to_raw_value(&1).unwrap(),
@@ -457,34 +390,22 @@ fn story() -> Vec<Event> {
             ..stopped(Reason::Cap)
         }),
         event(SessionResumed {
-            by: Process {
-                pid: 7,
-                host: "here".into(),
-                segue: "0".into(),
-            },
+            by: Process { pid: 7, host: "here".into(), segue: "0".into() },
             caps: Caps::default(),
-            plan: vec![
-                "continue  turn 2".into(),
-                "spend     412k tokens so far".into(),
-            ],
+            plan: vec!["continue  turn 2".into(), "spend     412k tokens so far".into()],
             crashed: true,
             model: Some("other".into()),
             workspace: None,
             leftovers_ended: vec![4711],
         }),
-        event(SessionStopped {
-            message: String::new(),
-            ..stopped(Reason::Interrupted)
-        }),
+        event(SessionStopped { message: String::new(), ..stopped(Reason::Interrupted) }),
         event(stopped(Reason::Done)),
     ]
 }
 
 fn told(style: &Style, detail: Detail) -> String {
-    let lines: Vec<String> = story()
-        .iter()
-        .filter_map(|event| event_line(event, style, detail))
-        .collect();
+    let lines: Vec<String> =
+        story().iter().filter_map(|event| event_line(event, style, detail)).collect();
     let text = lines.join("\n");
     for line in text.lines() {
         assert!(style::width(&strip(line)) <= style.width, "{line:?}");
@@ -704,39 +625,20 @@ fn hostile_and_wide_texts_stay_in_their_place() {
 #[test]
 fn times_and_sums() {
     let relative = |second| style::relative(at(second), at(0));
-    let all: Vec<String> = [0, -12, -200, -50_400, -300_000, 7_200, 90, -9_000_000]
-        .map(relative)
-        .to_vec();
+    let all: Vec<String> =
+        [0, -12, -200, -50_400, -300_000, 7_200, 90, -9_000_000].map(relative).to_vec();
     assert_snapshot!(all.join(" | "), @"now | 12 s ago | 3 min ago | 14 h ago | 3 d ago | in 2 h | in 1 min | 2026-10-03");
     let spans = [0, 400, 12_000, 200_000, 7_500_000, 273_600_000];
     let all = spans.map(|ms| style::duration(std::time::Duration::from_millis(ms)));
     assert_snapshot!(all.join(" | "), @"0 s | 0.4 s | 12 s | 3 min 20 s | 2 h 5 min | 3 d 4 h");
-    let all = [
-        0,
-        812,
-        999,
-        1_000,
-        9_449,
-        412_000,
-        999_499,
-        999_500,
-        2_000_000,
-        1_234_567_890,
-        u64::MAX,
-    ]
-    .map(style::tokens);
+    let all =
+        [0, 812, 999, 1_000, 9_449, 412_000, 999_499, 999_500, 2_000_000, 1_234_567_890, u64::MAX]
+            .map(style::tokens);
     assert_snapshot!(all.join(" | "), @"0 | 812 | 999 | 1k | 9.4k | 412k | 999k | 1M | 2M | 1.2G | 18446744074G");
     let all = [0, 812, 4_200, 3_000_000].map(style::bytes);
     assert_snapshot!(all.join(" | "), @"0 B | 812 B | 4.2 kB | 3 MB");
-    let all = [
-        (0, 0),
-        (120_000, 0),
-        (120_000, 2),
-        (0, 2),
-        (4_200, 0),
-        (12_345_678, 1),
-    ]
-    .map(|(cost, unpriced)| style::money(Micros(cost), unpriced));
+    let all = [(0, 0), (120_000, 0), (120_000, 2), (0, 2), (4_200, 0), (12_345_678, 1)]
+        .map(|(cost, unpriced)| style::money(Micros(cost), unpriced));
     assert_snapshot!(all.join(" | "), @"$0.00 | $0.12 | ≥ $0.12 | – | $0.0042 | ≥ $12.35");
     assert_eq!(style::shorten("修复解析", 5), "修复…");
     assert_eq!(style::shorten("abc", 0), "");

@@ -25,12 +25,7 @@ impl World {
         let home = home(&root);
         fs::create_dir_all(home.dir()).unwrap();
         let index = Index::open(&home).unwrap();
-        Self {
-            _temp: temp,
-            root,
-            home,
-            index,
-        }
+        Self { _temp: temp, root, home, index }
     }
 
     fn add(&self, repo: &str, prompt: &str, second: i64, reason: Reason) -> Located {
@@ -75,10 +70,7 @@ fn by_number_id_start_of_an_id_name_and_path() {
     assert_eq!(world.found("Major refactoring"), (Some(2), second.clone()));
     let dir = world.home.session_dir(&first);
     assert_eq!(world.found(dir.to_str().unwrap()), expected);
-    assert_eq!(
-        world.found(dir.join("journal.jsonl").to_str().unwrap()),
-        expected
-    );
+    assert_eq!(world.found(dir.join("journal.jsonl").to_str().unwrap()), expected);
     assert_eq!(world.found(""), (Some(2), second.clone()));
     assert_eq!(world.found("@latest"), (Some(2), second));
 }
@@ -95,41 +87,25 @@ fn a_number_does_not_need_the_index() {
 #[test]
 fn what_is_not_there_is_said_in_words_that_help() {
     let mut world = World::new();
-    assert_eq!(
-        world.missed(""),
-        "there is no session here yet (`segue run` starts one)"
-    );
+    assert_eq!(world.missed(""), "there is no session here yet (`segue run` starts one)");
     let gone = world.add("b", "one", 1, Reason::Done);
     assert_eq!(
         world.missed(""),
         "there is no session of this repository (`segue list --all` shows the others)"
     );
-    assert_eq!(
-        world.missed("7"),
-        "there is no session `7` (`segue list --all` shows all)"
-    );
+    assert_eq!(world.missed("7"), "there is no session `7` (`segue list --all` shows all)");
     assert_eq!(
         world.missed("nobody"),
         "there is no session `nobody` (`segue list --all` shows all)"
     );
     let start = gone.id.to_string()[..3].to_owned();
-    assert!(
-        matches!(world.find(&start, None), Err(SelectError::NoSuch { .. })),
-        "too short"
-    );
+    assert!(matches!(world.find(&start, None), Err(SelectError::NoSuch { .. })), "too short");
     world.home.remove(&gone, &me()).unwrap();
     assert_eq!(world.missed("1"), "session 1 was removed");
-    assert!(matches!(
-        world.find(&gone.id.to_string(), None),
-        Err(SelectError::NoSuch { .. })
-    ));
+    assert!(matches!(world.find(&gone.id.to_string(), None), Err(SelectError::NoSuch { .. })));
     let path = world.root.to_str().unwrap().to_owned();
     assert!(world.missed(&path).contains("there is no session here"));
-    assert!(
-        world
-            .missed("./nowhere")
-            .starts_with("./nowhere: there is no session here")
-    );
+    assert!(world.missed("./nowhere").starts_with("./nowhere: there is no session here"));
 }
 
 #[test]
@@ -147,15 +123,9 @@ fn what_fits_two_is_not_guessed() {
     let start = one.id.to_string()[..8].to_owned();
     assert_eq!(start, two.id.to_string()[..8]);
     let error = world.missed(&start);
-    assert!(
-        error.starts_with(&format!("`{start}` fits 2 sessions: ")),
-        "{error}"
-    );
+    assert!(error.starts_with(&format!("`{start}` fits 2 sessions: ")), "{error}");
     // The same session under two repositories, by a copy.
-    let copy = Located {
-        repo: "b".into(),
-        id: one.id,
-    };
+    let copy = Located { repo: "b".into(), id: one.id };
     fs::create_dir_all(world.home.session_dir(&copy)).unwrap();
     for name in ["journal.jsonl", "lock"] {
         let (from, to) = (world.home.session_dir(&one), world.home.session_dir(&copy));
@@ -165,10 +135,7 @@ fn what_fits_two_is_not_guessed() {
     else {
         panic!()
     };
-    let mut numbers: Vec<_> = candidates
-        .iter()
-        .map(|candidate| candidate.number)
-        .collect();
+    let mut numbers: Vec<_> = candidates.iter().map(|candidate| candidate.number).collect();
     numbers.sort_unstable();
     assert_eq!(numbers, [Some(1), Some(3)]);
 }
@@ -193,9 +160,7 @@ fn the_latest_is_of_this_repository_and_for_a_resume_has_something_to_do() {
     let mut resumable = |repo| resolve_resumable(&mut world.index, &Selector::Latest, repo);
     assert_eq!(resumable(Some("a")).unwrap().at, Some(stopped.clone()));
     assert_eq!(resumable(None).unwrap().at, Some(stopped));
-    let Err(SelectError::None { hint }) = resumable(Some("b")) else {
-        panic!()
-    };
+    let Err(SelectError::None { hint }) = resumable(Some("b")) else { panic!() };
     assert_eq!(hint, Nothing::ResumableInRepo);
 }
 
@@ -205,16 +170,10 @@ fn a_directory_outside_the_home_has_no_number() {
     let first = world.add("a", "one", 1, Reason::Done);
     let outside = world.root.join("carried").join(first.id.to_string());
     fs::create_dir_all(&outside).unwrap();
-    fs::copy(
-        world.home.session_dir(&first).join("journal.jsonl"),
-        outside.join("journal.jsonl"),
-    )
-    .unwrap();
+    fs::copy(world.home.session_dir(&first).join("journal.jsonl"), outside.join("journal.jsonl"))
+        .unwrap();
     let found = world.find(outside.to_str().unwrap(), None).unwrap();
-    assert_eq!(
-        (&found.dir, &found.at, found.number),
-        (&outside, &None, None)
-    );
+    assert_eq!((&found.dir, &found.at, found.number), (&outside, &None, None));
     assert_eq!(found.open(&world.home).unwrap().id(), first.id);
     assert_eq!(found.selector(), outside.to_str().unwrap());
 }
@@ -223,12 +182,6 @@ fn a_directory_outside_the_home_has_no_number() {
 fn a_taken_name_is_found_wherever_it_is() {
     let mut world = World::new();
     world.add_named("mine", 1);
-    assert_eq!(
-        name_taken(&mut world.index, "mine")
-            .unwrap()
-            .unwrap()
-            .number,
-        Some(1)
-    );
+    assert_eq!(name_taken(&mut world.index, "mine").unwrap().unwrap().number, Some(1));
     assert!(name_taken(&mut world.index, "Mine").unwrap().is_none());
 }

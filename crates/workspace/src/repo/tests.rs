@@ -13,9 +13,7 @@ struct Place {
 
 impl Place {
     fn new() -> Place {
-        Place {
-            dir: tempfile::tempdir().expect("temporary directory"),
-        }
+        Place { dir: tempfile::tempdir().expect("temporary directory") }
     }
 
     fn path(&self, name: impl AsRef<Path>) -> PathBuf {
@@ -29,12 +27,7 @@ impl Place {
             command.env_remove(name);
         }
         let output = command
-            .args([
-                "-c",
-                "protocol.file.allow=always",
-                "-c",
-                "init.defaultBranch=main",
-            ])
+            .args(["-c", "protocol.file.allow=always", "-c", "init.defaultBranch=main"])
             .args(["-c", "user.name=A", "-c", "user.email=a@example.org"])
             .args(args)
             .current_dir(self.path(dir))
@@ -85,15 +78,7 @@ fn a_remote_names_the_repository_from_anywhere_in_it() {
     let place = Place::new();
     let app = place.repo("app");
     place.git(&app, &["remote", "add", "aaa", "https://other.example/x/y"]);
-    place.git(
-        &app,
-        &[
-            "remote",
-            "add",
-            "origin",
-            "https://me:s3cret@GitHub.com/user/Repo.git",
-        ],
-    );
+    place.git(&app, &["remote", "add", "origin", "https://me:s3cret@GitHub.com/user/Repo.git"]);
     fs::create_dir_all(app.join("deep/er")).expect("directory");
 
     let repo = identify(&app).expect("identified");
@@ -119,10 +104,7 @@ fn a_remote_names_the_repository_from_anywhere_in_it() {
 fn short_forms_from_the_configuration_are_written_out() {
     let place = Place::new();
     let app = place.repo("app");
-    place.git(
-        &app,
-        &["config", "url.https://t0ken@github.com/.insteadOf", "gh:"],
-    );
+    place.git(&app, &["config", "url.https://t0ken@github.com/.insteadOf", "gh:"]);
     place.git(&app, &["config", "url.https://example.org/.insteadOf", "g"]);
     place.git(&app, &["remote", "add", "origin", "gh:user/repo"]);
     assert_eq!(look(&app).identity, "github.com/user/repo");
@@ -133,16 +115,10 @@ fn without_a_remote_it_is_the_path_and_worktrees_agree() {
     let place = Place::new();
     let app = place.repo("My App");
     let main = look(&app);
-    assert_eq!(
-        (main.identity.as_str(), main.kind),
-        (text(&app), Kind::Path)
-    );
+    assert_eq!((main.identity.as_str(), main.kind), (text(&app), Kind::Path));
     assert!(main.id.starts_with("my-app-"), "{}", main.id);
 
-    place.git(
-        &app,
-        &["worktree", "add", "-q", "-b", "side", "../side tree"],
-    );
+    place.git(&app, &["worktree", "add", "-q", "-b", "side", "../side tree"]);
     let side = look(place.path("side tree"));
     assert_eq!((&side.id, &side.identity), (&main.id, &main.identity));
     assert_eq!(side.root, place.path("side tree"));
@@ -178,10 +154,7 @@ fn a_bare_repository_and_its_worktrees() {
     let store = place.path("store.git");
     place.git(&store, &["remote", "remove", "origin"]);
     let bare = look(&store);
-    assert_eq!(
-        (bare.identity.as_str(), bare.kind),
-        (text(&store), Kind::Bare)
-    );
+    assert_eq!((bare.identity.as_str(), bare.kind), (text(&store), Kind::Bare));
     assert_eq!(bare.root, store);
     assert!(bare.id.starts_with("store-"), "{}", bare.id);
     assert!(bare.head.is_some());
@@ -190,10 +163,7 @@ fn a_bare_repository_and_its_worktrees() {
     assert_eq!(look(place.path("tree")).id, bare.id);
 
     place.git(&store, &["remote", "add", "origin", "ssh://git@h/u/r"]);
-    assert_eq!(
-        (look(&store).identity.as_str(), look(&store).kind),
-        ("h/u/r", Kind::Remote)
-    );
+    assert_eq!((look(&store).identity.as_str(), look(&store).kind), ("h/u/r", Kind::Remote));
 
     fs::create_dir(place.path("empty.git")).expect("directory");
     place.git("empty.git", &["init", "-q", "--bare"]);
@@ -206,15 +176,7 @@ fn a_clone_agrees_with_its_source() {
     let place = Place::new();
     let source = place.repo("the source");
     place.git("", &["clone", "-q", "the source", "one"]);
-    place.git(
-        "",
-        &[
-            "clone",
-            "-q",
-            &format!("file://{}", text(&place.path("one"))),
-            "two",
-        ],
-    );
+    place.git("", &["clone", "-q", &format!("file://{}", text(&place.path("one"))), "two"]);
     place.git("", &["clone", "-q", "--bare", "two", "three.git"]);
     // Without its suffix, and relative: both are allowed.
     place.git("", &["clone", "-q", "three.git", "four"]);
@@ -222,10 +184,7 @@ fn a_clone_agrees_with_its_source() {
     let expected = look(&source);
     for clone in ["one", "two", "three.git", "four"] {
         let repo = look(place.path(clone));
-        assert_eq!(
-            (repo.id, repo.identity),
-            (expected.id.clone(), expected.identity.clone())
-        );
+        assert_eq!((repo.id, repo.identity), (expected.id.clone(), expected.identity.clone()));
         assert_eq!(repo.kind, Kind::Path, "{clone}");
     }
     place.git(&source, &["remote", "add", "origin", "git@h:u/r.git"]);
@@ -252,37 +211,23 @@ fn a_source_that_is_gone_leaves_its_path() {
 #[test]
 fn circles_and_long_chains_end() {
     let place = Place::new();
-    for (name, remote) in [
-        ("b", "../a"),
-        ("a", "../c"),
-        ("c", "../b"),
-        ("tail", "../b"),
-        ("me", "."),
-    ] {
+    for (name, remote) in
+        [("b", "../a"), ("a", "../c"), ("c", "../b"), ("tail", "../b"), ("me", ".")]
+    {
         place.repo(name);
         place.git(name, &["remote", "add", "origin", remote]);
     }
     for name in ["a", "b", "c", "tail"] {
-        assert_eq!(
-            look(place.path(name)).identity,
-            text(&place.path("a")),
-            "{name}"
-        );
+        assert_eq!(look(place.path(name)).identity, text(&place.path("a")), "{name}");
     }
     assert_eq!(look(place.path("me")).identity, text(&place.path("me")));
 
     for number in 0..12 {
         place.init(format!("chain{number}"));
         let next = format!("../chain{}", number + 1);
-        place.git(
-            format!("chain{number}"),
-            &["remote", "add", "origin", &next],
-        );
+        place.git(format!("chain{number}"), &["remote", "add", "origin", &next]);
     }
-    assert_eq!(
-        look(place.path("chain0")).identity,
-        text(&place.path("chain8"))
-    );
+    assert_eq!(look(place.path("chain0")).identity, text(&place.path("chain8")));
 }
 
 #[test]
@@ -297,11 +242,7 @@ fn a_submodule_is_a_repository_of_its_own() {
     assert_eq!(inner.root, app.join("lib"));
     place.git(app.join("lib"), &["remote", "remove", "origin"]);
     let inner = look(app.join("lib"));
-    assert!(
-        inner.identity.ends_with("/app/.git/modules/lib"),
-        "{}",
-        inner.identity
-    );
+    assert!(inner.identity.ends_with("/app/.git/modules/lib"), "{}", inner.identity);
     assert!(inner.id.starts_with("lib-"));
     assert_ne!(inner.id, look(&app).id);
 }
@@ -327,11 +268,7 @@ fn odd_names_work_and_are_told_apart() {
         assert!(!repo.identity.contains('\n'));
         assert!(repo.head.is_some() && repo.branch.is_some(), "{repo:?}");
         let safe = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c);
-        assert!(
-            repo.id.chars().all(safe) && repo.id.len() < 80,
-            "{}",
-            repo.id
-        );
+        assert!(repo.id.chars().all(safe) && repo.id.len() < 80, "{}", repo.id);
         ids.push(repo.id);
     }
     ids.sort();
@@ -356,23 +293,14 @@ fn without_a_repository_or_without_git_it_is_the_directory() {
 
     let app = place.repo("app");
     fs::create_dir(app.join("sub")).expect("directory");
-    let none = Git {
-        program: "/no/such/git".into(),
-        env: Vec::new(),
-    };
+    let none = Git { program: "/no/such/git".into(), env: Vec::new() };
     let repo = none.identify(&app.join("sub")).expect("identified");
     assert_eq!((repo.id, repo.kind), (look(&app).id, Kind::Path));
     assert_eq!(repo.note.as_deref(), Some("git is not installed"));
 
-    assert!(matches!(
-        identify(&place.path("none")),
-        Err(RepoError::Unreadable { .. })
-    ));
+    assert!(matches!(identify(&place.path("none")), Err(RepoError::Unreadable { .. })));
     fs::write(place.path("file"), "").expect("file");
-    assert!(matches!(
-        identify(&place.path("file")),
-        Err(RepoError::NotADirectory(_))
-    ));
+    assert!(matches!(identify(&place.path("file")), Err(RepoError::NotADirectory(_))));
 }
 
 #[test]
@@ -384,13 +312,9 @@ fn a_repository_of_somebody_else_is_known_by_its_path() {
     // Only root can give a directory away; git has a switch for its own tests.
     let _ = chown(&app, Some(65_534), None);
     let mut git = quiet();
-    git.env
-        .push(("GIT_TEST_ASSUME_DIFFERENT_OWNER".into(), "1".into()));
+    git.env.push(("GIT_TEST_ASSUME_DIFFERENT_OWNER".into(), "1".into()));
     let repo = git.identify(&app.join("sub")).expect("identified");
-    assert_eq!(
-        (repo.kind, repo.identity.as_str()),
-        (Kind::Path, text(&app))
-    );
+    assert_eq!((repo.kind, repo.identity.as_str()), (Kind::Path, text(&app)));
     assert!(repo.note.expect("note").contains("another user"));
 }
 
@@ -418,9 +342,7 @@ fn the_environment_does_not_lead_elsewhere() {
     let mut command = quiet().command(&app, None);
     command.args(["rev-parse", "--show-toplevel"]);
     for name in FOREIGN_VARS {
-        let removed = command
-            .get_envs()
-            .any(|(key, value)| key == name && value.is_none());
+        let removed = command.get_envs().any(|(key, value)| key == name && value.is_none());
         assert!(removed, "{name}");
     }
     assert_ne!(look(&app).id, look(&other).id);

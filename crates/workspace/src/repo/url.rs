@@ -27,9 +27,7 @@ const SECOND_NAMES: [(&str, &str); 3] = [
 pub(super) fn parse(url: &[u8]) -> Option<Target> {
     let url = url.trim_ascii();
     if let Some((scheme, rest)) = split_once(url, b"://")
-        && scheme
-            .iter()
-            .all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(b))
+        && scheme.iter().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(b))
     {
         let scheme = scheme.to_ascii_lowercase();
         return match scheme.as_slice() {
@@ -81,9 +79,7 @@ fn scp_colon(url: &[u8]) -> Option<usize> {
     let rest = url.get(from..)?;
     let colon = rest.iter().position(|&b| b == b':')?;
     let slash = rest.iter().position(|&b| b == b'/');
-    slash
-        .is_none_or(|slash| colon < slash)
-        .then_some(from + colon)
+    slash.is_none_or(|slash| colon < slash).then_some(from + colon)
 }
 
 fn scp(authority: &[u8], path: &[u8]) -> Option<Target> {
@@ -129,8 +125,7 @@ fn port_is_number(authority: &[u8]) -> bool {
 
 fn after_user(authority: &[u8]) -> &[u8] {
     let at = authority.iter().rposition(|&b| b == b'@');
-    at.and_then(|at| authority.get(at + 1..))
-        .unwrap_or(authority)
+    at.and_then(|at| authority.get(at + 1..)).unwrap_or(authority)
 }
 
 fn host_and_port(host: &[u8]) -> (&[u8], &[u8]) {
@@ -175,9 +170,7 @@ fn join(scheme: &[u8], authority: &[u8], path: &[u8]) -> Option<Target> {
 }
 
 fn split_once<'a>(text: &'a [u8], separator: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
-    let at = text
-        .windows(separator.len())
-        .position(|window| window == separator)?;
+    let at = text.windows(separator.len()).position(|window| window == separator)?;
     Some((text.get(..at)?, text.get(at + separator.len()..)?))
 }
 
@@ -251,10 +244,7 @@ mod tests {
         assert_eq!(net("[h:2222]:u/repo"), "h:2222/u/repo");
         assert_eq!(net("ssh://[2001:DB8::1]:22/u/r"), "[2001:db8::1]/u/r");
         assert_eq!(net("git@[::1]:u/r"), "[::1]/u/r");
-        assert_eq!(
-            net("https://h/group/sub/repo@v1.git"),
-            "h/group/sub/repo@v1"
-        );
+        assert_eq!(net("https://h/group/sub/repo@v1.git"), "h/group/sub/repo@v1");
         assert_eq!(net("https://h/a%20b/c"), "h/a b/c");
         assert_eq!(net("https://h/a%0Ab/%FF"), "h/a\\x0ab/\\xff");
     }
@@ -277,11 +267,7 @@ mod tests {
             ("file:///srv/a%20b", "/srv/a b"),
             ("FILE://localhost/srv/a", "/srv/a"),
         ] {
-            assert_eq!(
-                parse(url.as_bytes()),
-                Some(Target::Local(path.into())),
-                "{url}"
-            );
+            assert_eq!(parse(url.as_bytes()), Some(Target::Local(path.into())), "{url}");
         }
         for url in ["", "https://", "https:///x", "ssh://host", "host:"] {
             assert_eq!(parse(url.as_bytes()), None, "{url}");
@@ -290,9 +276,8 @@ mod tests {
 
     #[test]
     fn no_input_is_too_odd() {
-        let pieces: [&[u8]; 11] = [
-            b":", b"/", b"@", b"[", b"]", b"://", b"%", b"a", b"\xff", b"?", b".git",
-        ];
+        let pieces: [&[u8]; 11] =
+            [b":", b"/", b"@", b"[", b"]", b"://", b"%", b"a", b"\xff", b"?", b".git"];
         for number in 0..pieces.len().pow(4) {
             let mut rest = number;
             let mut url = Vec::new();

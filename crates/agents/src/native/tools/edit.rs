@@ -64,10 +64,7 @@ pub(super) fn run(root: &Root, call: &EditCall) -> Result<Outcome, String> {
         .read_to_end(&mut content)
         .map_err(|error| format!("{path}: {error}"))?;
     if content.len() as u64 > MAX_FILE {
-        return Err(format!(
-            "{path} is larger than {} MiB",
-            MAX_FILE / 1024 / 1024
-        ));
+        return Err(format!("{path} is larger than {} MiB", MAX_FILE / 1024 / 1024));
     }
     let (old, new) = if all_crlf(&content) {
         (to_crlf(&call.old_string), to_crlf(&call.new_string))
@@ -77,9 +74,7 @@ pub(super) fn run(root: &Root, call: &EditCall) -> Result<Outcome, String> {
     let found = occurrences(&content, &old);
     match found.len() {
         0 => {
-            return Err(format!(
-                "old_string does not occur in {path}; nothing was changed"
-            ));
+            return Err(format!("old_string does not occur in {path}; nothing was changed"));
         }
         1 => {}
         _ if call.replace_all => {}
@@ -103,11 +98,7 @@ pub(super) fn run(root: &Root, call: &EditCall) -> Result<Outcome, String> {
         1 => format!("edited {}", target.shown),
         count => format!("edited {} in {count} places", target.shown),
     };
-    Ok(Outcome {
-        output,
-        touched: vec![target.shown],
-        ..Outcome::default()
-    })
+    Ok(Outcome { output, touched: vec![target.shown], ..Outcome::default() })
 }
 
 /// Where `needle` starts, without overlaps. A text cannot begin or end inside bytes that are no
@@ -116,12 +107,7 @@ fn occurrences(content: &[u8], needle: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let mut at = 0;
     for chunk in content.utf8_chunks() {
-        found.extend(
-            chunk
-                .valid()
-                .match_indices(needle)
-                .map(|(start, _)| at + start),
-        );
+        found.extend(chunk.valid().match_indices(needle).map(|(start, _)| at + start));
         at += chunk.valid().len() + chunk.invalid().len();
     }
     found

@@ -50,10 +50,8 @@ pub(super) fn run(root: &Root, call: &GlobCall) -> Result<Outcome, String> {
     let pattern = whole.ok().and_then(Path::to_str).unwrap_or(&call.pattern);
     let matcher = walk::matcher(pattern)?;
     let sight = Sight::of(&[pattern, &base.to_string_lossy()]);
-    let mut found = walk::files(root, &base, sight).filter(|path| {
-        path.strip_prefix(&base)
-            .is_ok_and(|inside| matcher.is_match(inside))
-    });
+    let mut found = walk::files(root, &base, sight)
+        .filter(|path| path.strip_prefix(&base).is_ok_and(|inside| matcher.is_match(inside)));
     let mut output = String::new();
     let mut count = 0;
     for path in found.by_ref().take(MAX_RESULTS) {

@@ -86,10 +86,7 @@ pub(super) fn run(root: &Root, call: &GrepCall) -> Result<Outcome, String> {
         true => glob.to_owned(),
         false => format!("**/{glob}"),
     });
-    let glob = glob
-        .as_deref()
-        .map(|glob| walk::matcher(glob).map(|it| (glob, it)))
-        .transpose()?;
+    let glob = glob.as_deref().map(|glob| walk::matcher(glob).map(|it| (glob, it))).transpose()?;
     let (base, is_dir) = root.locate(call.path.as_deref().unwrap_or("."))?;
     let mut search = Search::new(regex, call);
     if is_dir {
@@ -125,10 +122,7 @@ impl Search {
         Self {
             regex,
             context: call.context.min(MAX_CONTEXT),
-            most: call
-                .max_results
-                .unwrap_or(DEFAULT_RESULTS)
-                .clamp(1, MAX_RESULTS),
+            most: call.max_results.unwrap_or(DEFAULT_RESULTS).clamp(1, MAX_RESULTS),
             found: 0,
             bytes: 0,
             output: String::new(),

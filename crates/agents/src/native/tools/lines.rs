@@ -25,10 +25,7 @@ pub(super) struct Line {
 
 impl Lines {
     pub(super) fn new(file: File, keep: usize) -> Self {
-        Self {
-            reader: BufReader::with_capacity(64 * 1024, file),
-            keep,
-        }
+        Self { reader: BufReader::with_capacity(64 * 1024, file), keep }
     }
 
     /// Looks at the start of the file without taking it.

@@ -43,14 +43,7 @@ pub struct ToolSpec {
 /// All tools, always in this order: vendors cache what does not change.
 #[must_use]
 pub fn specs() -> Vec<ToolSpec> {
-    vec![
-        read::spec(),
-        write::spec(),
-        edit::spec(),
-        glob::spec(),
-        grep::spec(),
-        shell::spec(),
-    ]
+    vec![read::spec(), write::spec(), edit::spec(), glob::spec(), grep::spec(), shell::spec()]
 }
 
 /// What a tool did.
@@ -68,19 +61,12 @@ pub struct Outcome {
 impl Outcome {
     /// A result that is nothing but text.
     pub fn text(output: impl Into<String>) -> Self {
-        Self {
-            output: output.into(),
-            ..Self::default()
-        }
+        Self { output: output.into(), ..Self::default() }
     }
 
     /// A failure, with what the model can do about it.
     pub fn error(output: impl Into<String>) -> Self {
-        Self {
-            output: output.into(),
-            is_error: true,
-            ..Self::default()
-        }
+        Self { output: output.into(), is_error: true, ..Self::default() }
     }
 }
 
@@ -127,15 +113,10 @@ pub fn parse(name: &str, input_json: &str) -> Result<Call, String> {
         "edit_file" => arguments(name, input_json).map(Call::Edit),
         "glob" => arguments(name, input_json).map(Call::Glob),
         "grep" => arguments(name, input_json).map(Call::Grep),
-        "shell" => arguments::<shell::Arguments>(name, input_json)?
-            .check()
-            .map(Call::Shell),
+        "shell" => arguments::<shell::Arguments>(name, input_json)?.check().map(Call::Shell),
         _ => {
             let known: Vec<_> = specs().into_iter().map(|spec| spec.name).collect();
-            Err(format!(
-                "there is no tool \"{name}\"; the tools are {}",
-                known.join(", ")
-            ))
+            Err(format!("there is no tool \"{name}\"; the tools are {}", known.join(", ")))
         }
     }
 }
@@ -165,9 +146,7 @@ impl Workspace {
     /// # Errors
     /// When `root` is no directory that can be opened.
     pub fn open(root: &Path) -> io::Result<Self> {
-        Ok(Self {
-            root: path::Root::open(root)?,
-        })
+        Ok(Self { root: path::Root::open(root)? })
     }
 
     /// The directory, without links in its path.
@@ -199,17 +178,7 @@ mod tests {
     fn the_order_is_stable_and_every_schema_is_an_object() {
         let specs = specs();
         let names: Vec<_> = specs.iter().map(|spec| spec.name).collect();
-        assert_eq!(
-            names,
-            [
-                "read_file",
-                "write_file",
-                "edit_file",
-                "glob",
-                "grep",
-                "shell"
-            ]
-        );
+        assert_eq!(names, ["read_file", "write_file", "edit_file", "glob", "grep", "shell"]);
         for spec in specs {
             assert_eq!(spec.input_schema["type"], "object", "{}", spec.name);
             let required = spec.input_schema["required"].as_array().unwrap();
@@ -232,13 +201,8 @@ mod tests {
 
     #[test]
     fn null_stands_for_a_default() {
-        let call = parse(
-            "grep",
-            r#"{"pattern":"x","glob":null,"case_insensitive":null}"#,
-        );
-        let Ok(Call::Grep(call)) = call else {
-            panic!("{call:?}")
-        };
+        let call = parse("grep", r#"{"pattern":"x","glob":null,"case_insensitive":null}"#);
+        let Ok(Call::Grep(call)) = call else { panic!("{call:?}") };
         assert!(!call.case_insensitive);
     }
 }

@@ -49,11 +49,7 @@ impl Root {
         let path = given.canonicalize()?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let dir = rustix::fs::open(&path, flags, Mode::empty())?;
-        Ok(Self {
-            dir,
-            path,
-            given: given.to_owned(),
-        })
+        Ok(Self { dir, path, given: given.to_owned() })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -63,8 +59,7 @@ impl Root {
     /// Opens a regular file for reading.
     pub(super) fn read(&self, path: &str) -> Result<File, String> {
         let relative = self.relative(path)?;
-        self.read_relative(&relative)
-            .map_err(|error| self.explain(path, error))
+        self.read_relative(&relative).map_err(|error| self.explain(path, error))
     }
 
     /// The same for a path that a walk found.
@@ -87,9 +82,7 @@ impl Root {
             .open_beneath(&relative, flags)
             .and_then(|file| Ok((rustix::fs::fstat(&file)?, file)))
             .map_err(|error| self.explain(path, error))?;
-        let real = self
-            .real(&found.1, &relative)
-            .map_err(|error| self.explain(path, error))?;
+        let real = self.real(&found.1, &relative).map_err(|error| self.explain(path, error))?;
         Ok((real, kind(&found.0) == FileType::Directory))
     }
 
@@ -103,9 +96,7 @@ impl Root {
             };
             let above = relative.parent().unwrap_or(Path::new("")).to_owned();
             let parent = self.open_parent(path, &above, create)?;
-            let real = self
-                .real(&parent, &above)
-                .map_err(|error| self.explain(path, error))?;
+            let real = self.real(&parent, &above).map_err(|error| self.explain(path, error))?;
             refuse_git(path, &real.join(&name))?;
             let stat = match rustix::fs::statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(stat) => Some(stat),
@@ -114,20 +105,13 @@ impl Root {
             };
             if stat.as_ref().map(kind) != Some(FileType::Symlink) {
                 let shown = real.join(&name).to_string_lossy().into_owned();
-                return Ok(Target {
-                    parent,
-                    name,
-                    stat,
-                    shown,
-                });
+                return Ok(Target { parent, name, stat, shown });
             }
             let link = rustix::fs::readlinkat(&parent, &name, Vec::new())
                 .map_err(|error| self.explain(path, error))?;
             let link = PathBuf::from(OsString::from_vec(link.into_bytes()));
             relative = match link.is_absolute() {
-                true => self
-                    .strip(&link)
-                    .ok_or_else(|| self.explain(path, Errno::XDEV))?,
+                true => self.strip(&link).ok_or_else(|| self.explain(path, Errno::XDEV))?,
                 false => real.join(link),
             };
         }
@@ -146,24 +130,17 @@ impl Root {
         if given.is_relative() {
             return Ok(given.to_owned());
         }
-        self.strip(given)
-            .ok_or_else(|| self.explain(path, Errno::XDEV))
+        self.strip(given).ok_or_else(|| self.explain(path, Errno::XDEV))
     }
 
     fn strip(&self, path: &Path) -> Option<PathBuf> {
-        let rest = path
-            .strip_prefix(&self.path)
-            .or_else(|_| path.strip_prefix(&self.given));
+        let rest = path.strip_prefix(&self.path).or_else(|_| path.strip_prefix(&self.given));
         rest.ok().map(Path::to_owned)
     }
 
     fn open_beneath(&self, relative: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         let flags = flags | OFlags::CLOEXEC;
-        let relative = if relative.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            relative
-        };
+        let relative = if relative.as_os_str().is_empty() { Path::new(".") } else { relative };
         #[cfg(target_os = "linux")]
         {
             use rustix::fs::ResolveFlags;
@@ -233,9 +210,7 @@ impl Root {
         let real = from_handle
             .or_else(|_| self.path.join(relative).canonicalize())
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        real.strip_prefix(&self.path)
-            .map(Path::to_owned)
-            .map_err(|_| Errno::XDEV)
+        real.strip_prefix(&self.path).map(Path::to_owned).map_err(|_| Errno::XDEV)
     }
 
     fn explain(&self, path: &str, error: Errno) -> String {
@@ -281,14 +256,10 @@ impl Target {
         if let Some(stat) = &self.stat {
             writable(path, stat)?;
         }
-        let (temporary, file) = self
-            .create_temporary()
-            .map_err(|e| format!("{path}: {e}"))?;
+        let (temporary, file) = self.create_temporary().map_err(|e| format!("{path}: {e}"))?;
         let result = self.fill(file, content).and_then(|()| {
             if expected.is_some_and(|expected| !self.is_still(expected)) {
-                return Err(io::Error::other(
-                    "it was changed by someone else; read it again",
-                ));
+                return Err(io::Error::other("it was changed by someone else; read it again"));
             }
             rustix::fs::renameat(&self.parent, &temporary, &self.parent, &self.name)?;
             Ok(())
@@ -343,9 +314,9 @@ fn kind(stat: &Stat) -> FileType {
 /// A rename would get around a read-only file, which somebody made so on purpose.
 fn writable(path: &str, stat: &Stat) -> Result<(), String> {
     match kind(stat) {
-        FileType::RegularFile if stat.st_mode & 0o222 == 0 => Err(format!(
-            "{path} is read-only; change its mode first if it is to be written"
-        )),
+        FileType::RegularFile if stat.st_mode & 0o222 == 0 => {
+            Err(format!("{path} is read-only; change its mode first if it is to be written"))
+        }
         FileType::RegularFile => Ok(()),
         FileType::Directory => Err(format!("{path} is a directory")),
         _ => Err(format!("{path} is not a regular file")),
@@ -356,9 +327,7 @@ fn refuse_git(path: &str, real: &Path) -> Result<(), String> {
     // Some file systems do not tell cases apart.
     let is_git = |part: &OsStr| part.as_bytes().eq_ignore_ascii_case(b".git");
     if real.components().any(|part| is_git(part.as_os_str())) {
-        return Err(format!(
-            "{path} is inside .git, which can be read but not written"
-        ));
+        return Err(format!("{path} is inside .git, which can be read but not written"));
     }
     Ok(())
 }
@@ -380,10 +349,7 @@ mod tests {
         symlink("../out", top.join("leak")).unwrap();
         symlink("../..", top.join("a/up")).unwrap();
         let root = Root::open(&top).unwrap();
-        let open = |path: &str| {
-            root.open_canonical(Path::new(path), OFlags::RDONLY)
-                .map(drop)
-        };
+        let open = |path: &str| root.open_canonical(Path::new(path), OFlags::RDONLY).map(drop);
         for path in ["a/b/f", "in/f", "a/../a/b/f", ".", "a"] {
             assert_eq!(open(path), Ok(()), "{path}");
         }

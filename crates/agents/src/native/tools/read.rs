@@ -51,9 +51,7 @@ pub(super) fn run(root: &Root, call: &ReadCall) -> Result<Outcome, String> {
     let size = file.metadata().map_err(fail)?.len();
     let mut lines = Lines::new(file, MAX_LINE);
     if lines.is_binary().map_err(fail)? {
-        return Ok(Outcome::text(format!(
-            "{path} is a binary file of {size} bytes"
-        )));
+        return Ok(Outcome::text(format!("{path} is a binary file of {size} bytes")));
     }
     let first = call.offset.unwrap_or(1).max(1);
     let limit = call.limit.unwrap_or(MAX_LINES).max(1);
@@ -76,16 +74,11 @@ pub(super) fn run(root: &Root, call: &ReadCall) -> Result<Outcome, String> {
     }
     if more {
         let shown = number - 1;
-        let _ = write!(
-            output,
-            "(lines {first} to {shown}; go on with offset {number})"
-        );
+        let _ = write!(output, "(lines {first} to {shown}; go on with offset {number})");
     } else if number == 0 {
         return Ok(Outcome::text(format!("{path} is empty")));
     } else if number < first {
-        return Err(format!(
-            "{path} has {number} lines; there is no line {first}"
-        ));
+        return Err(format!("{path} has {number} lines; there is no line {first}"));
     }
     Ok(Outcome::text(output))
 }

@@ -38,14 +38,9 @@ impl Arguments {
         if self.command.contains('\0') {
             return Err("the command has a NUL character".to_owned());
         }
-        let timeout = self
-            .timeout_ms
-            .map_or(DEFAULT_TIMEOUT, Duration::from_millis);
+        let timeout = self.timeout_ms.map_or(DEFAULT_TIMEOUT, Duration::from_millis);
         let timeout = timeout.clamp(Duration::from_millis(1), MAX_TIMEOUT);
-        Ok(ShellCall {
-            command: self.command,
-            timeout,
-        })
+        Ok(ShellCall { command: self.command, timeout })
     }
 }
 
@@ -126,11 +121,7 @@ impl Capture {
         }
         // Neither half may end in the middle of a character that was whole.
         let head = &self.head[..whole_characters(&self.head)];
-        let start = tail
-            .iter()
-            .take(3)
-            .take_while(|&&byte| byte & 0xc0 == 0x80)
-            .count();
+        let start = tail.iter().take(3).take_while(|&&byte| byte & 0xc0 == 0x80).count();
         let tail = &tail[start..];
         let left_out = self.total - (head.len() + tail.len()) as u64;
         format!(
@@ -150,10 +141,7 @@ impl Capture {
             Ended::Signal(signal) => (format!("(ended by signal {signal})"), None),
             Ended::TimedOut(after) => {
                 let seconds = after.as_secs_f64();
-                (
-                    format!("(not done after {seconds} s, and ended; it may have done a part)"),
-                    None,
-                )
+                (format!("(not done after {seconds} s, and ended; it may have done a part)"), None)
             }
             Ended::Interrupted => ("(interrupted; it may have done a part)".to_owned(), None),
         };
@@ -161,22 +149,13 @@ impl Capture {
             output.push('\n');
         }
         output.push_str(&note);
-        Outcome {
-            output,
-            is_error: status != Some(0),
-            status,
-            touched: Vec::new(),
-        }
+        Outcome { output, is_error: status != Some(0), status, touched: Vec::new() }
     }
 }
 
 /// How many bytes of `bytes` are left without a character that its end cuts off.
 fn whole_characters(bytes: &[u8]) -> usize {
-    let back = bytes
-        .iter()
-        .rev()
-        .take(4)
-        .position(|byte| byte & 0xc0 != 0x80);
+    let back = bytes.iter().rev().take(4).position(|byte| byte & 0xc0 != 0x80);
     let Some(start) = back.map(|back| bytes.len() - 1 - back) else {
         return bytes.len();
     };
@@ -186,11 +165,7 @@ fn whole_characters(bytes: &[u8]) -> usize {
         0xf0..=0xf7 => 4,
         _ => 1,
     };
-    if start + length > bytes.len() {
-        start
-    } else {
-        bytes.len()
-    }
+    if start + length > bytes.len() { start } else { bytes.len() }
 }
 
 #[cfg(test)]
@@ -200,14 +175,7 @@ mod tests {
     #[test]
     fn timeouts_are_bounded() {
         let check = |timeout_ms| {
-            Arguments {
-                command: "true".into(),
-                timeout_ms,
-            }
-            .check()
-            .unwrap()
-            .timeout
-            .as_millis()
+            Arguments { command: "true".into(), timeout_ms }.check().unwrap().timeout.as_millis()
         };
         assert_eq!(check(None), 120_000);
         assert_eq!(check(Some(5)), 5);
@@ -236,9 +204,7 @@ mod tests {
         let mut expected = None;
         for chunk in [1, 7, 4096, 14_999, 15_001, 80_000] {
             let mut capture = Capture::new();
-            text.as_bytes()
-                .chunks(chunk)
-                .for_each(|part| capture.push(part));
+            text.as_bytes().chunks(chunk).for_each(|part| capture.push(part));
             let shown = capture.text();
             assert!(!shown.contains('\u{fffd}'), "chunks of {chunk}");
             assert!(shown.contains("bytes left out]"));
@@ -251,10 +217,7 @@ mod tests {
         let shown = capture.text();
         assert!(!shown.contains('\u{fffd}'));
         let left_out = 80_001 - shown.matches('é').count() * 2 - 1;
-        assert!(
-            shown.contains(&format!("[{left_out} of 80001 bytes")),
-            "{left_out}"
-        );
+        assert!(shown.contains(&format!("[{left_out} of 80001 bytes")), "{left_out}");
     }
 
     #[test]
@@ -263,11 +226,7 @@ mod tests {
         assert!(end(Ended::Exit(3)).is_error);
         assert_eq!(end(Ended::Exit(3)).status, Some(3));
         assert_eq!(end(Ended::Signal(9)).output, "(ended by signal 9)");
-        assert!(
-            end(Ended::TimedOut(Duration::from_secs(2)))
-                .output
-                .contains("after 2 s")
-        );
+        assert!(end(Ended::TimedOut(Duration::from_secs(2))).output.contains("after 2 s"));
         assert!(end(Ended::Interrupted).is_error);
         let mut capture = Capture::new();
         capture.push(b"\xff\xfe ok");

@@ -18,11 +18,7 @@ pub(super) struct Sight {
 impl Sight {
     /// What a pattern or path names, it wants to see.
     pub(super) fn of(texts: &[&str]) -> Self {
-        let parts = || {
-            texts
-                .iter()
-                .flat_map(|text| text.split(['/', '{', ',', '[']))
-        };
+        let parts = || texts.iter().flat_map(|text| text.split(['/', '{', ',', '[']));
         Self {
             hidden: parts().any(|part| part.starts_with('.') && !part.trim_matches('.').is_empty()),
             git: parts().any(|part| part.trim_end_matches('}') == ".git"),

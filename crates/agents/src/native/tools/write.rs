@@ -32,11 +32,7 @@ pub(super) fn spec() -> ToolSpec {
 pub(super) fn run(root: &Root, call: &WriteCall) -> Result<Outcome, String> {
     let target = root.target(&call.path, true)?;
     target.replace(&call.path, call.content.as_bytes(), None)?;
-    let done = if target.stat.is_some() {
-        "replaced"
-    } else {
-        "created"
-    };
+    let done = if target.stat.is_some() { "replaced" } else { "created" };
     let (lines, bytes) = (call.content.lines().count(), call.content.len());
     Ok(Outcome {
         output: format!("{done} {} ({lines} lines, {bytes} bytes)", target.shown),
