@@ -33,14 +33,16 @@ use segue_journal::{
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
+/// Measures, prints, and counts the goals that it missed.
+type Bench = fn(&mut u32) -> Done;
+
 const SEGUE: &str = env!("CARGO_BIN_EXE_segue");
 const SESSIONS: u64 = 10_000;
 const EVENTS: usize = 1_000_000;
 
 fn main() -> ExitCode {
     let mut missed = 0;
-    let benches: [(&str, fn(&mut u32) -> Done); 3] =
-        [("start-up", start_up), ("list", list), ("memory", memory)];
+    let benches: [(&str, Bench); 3] = [("start-up", start_up), ("list", list), ("memory", memory)];
     for (name, bench) in benches {
         println!("── {name}");
         if let Err(error) = bench(&mut missed) {

@@ -65,7 +65,8 @@ impl Watcher {
         self.looks_at(dir);
         if self.json {
             // First of all: whoever reads this can resume what they have not seen the end of.
-            print(&json!({ "began": { "session": number, "dir": dir } }).to_string());
+            let session = number.to_string();
+            print(&json!({ "began": { "session": session, "dir": dir } }).to_string());
         } else {
             let dir = format!(" · {}", style::sanitize(&dir.display().to_string()));
             let (sign, dir) = (self.err.paint(Paint::Cyan, "●"), self.err.paint(Paint::Dim, &dir));

@@ -177,7 +177,13 @@ mod tests {
             let output = Payload::inline("ok");
             self.with(
                 id,
-                ToolReturned { status: ToolStatus::Done, output, exit: None, touched: vec![] },
+                ToolReturned {
+                    name: "shell".into(),
+                    status: ToolStatus::Done,
+                    output,
+                    exit: None,
+                    touched: vec![],
+                },
             )
         }
 

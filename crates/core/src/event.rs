@@ -393,6 +393,9 @@ pub struct ToolStarted {}
 /// The event's `id` is the call's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolReturned {
+    /// The tool: with several calls in one reply, results would not tell.
+    #[serde(default)]
+    pub name: String,
     pub status: ToolStatus,
     pub output: Payload,
     /// A shell command's exit status.

@@ -16,7 +16,7 @@
 //!
 //! From the bottom up: [`disk`] (what a disk can do, so that a simulated one can stand in),
 //! [`line`](mod@line) (one event as bytes), [`scan`] (bytes back to events, with findings),
-//! [`writer`] (the thread that appends), [`session`] (a directory that can be read, or, locked,
+//! [`writer`] (appends, in groups), [`session`] (a directory that can be read, or, locked,
 //! written), [`home`] (all sessions of a person).
 
 pub mod blob;

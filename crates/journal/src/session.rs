@@ -156,7 +156,7 @@ pub enum Mended {
 pub struct LockedSession {
     session: Session,
     snapshot_seq: u64,
-    // In this order: the writer closes the channel, the thread syncs and ends, the lock goes last.
+    // In this order: the thread syncs what is left and ends, the lock goes last.
     writer: Writer,
     _thread: WriterThread,
     _lock: Lock,

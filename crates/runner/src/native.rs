@@ -290,9 +290,15 @@ impl Native {
         outcome: Outcome,
         status: ToolStatus,
     ) -> Result<(), Halt> {
-        let output = supervisor.payload(&outcome.output)?;
-        let returned =
-            ToolReturned { status, output, exit: outcome.status, touched: outcome.touched };
+        let calls = &supervisor.state().turn.tools;
+        let name = calls.iter().find(|call| call.id == id).map(|call| call.name.clone());
+        let returned = ToolReturned {
+            name: name.unwrap_or_default(),
+            status,
+            output: supervisor.payload(&outcome.output)?,
+            exit: outcome.status,
+            touched: outcome.touched,
+        };
         let draft = supervisor.in_turn(returned).about(id);
         supervisor.note(draft).map(drop)
     }

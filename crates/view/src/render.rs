@@ -298,15 +298,17 @@ impl Out<'_> {
     }
 
     fn tool_returned(&mut self, returned: &ToolReturned) {
-        self.outcome(returned.status, returned.exit, &returned.output, &returned.touched);
+        let ToolReturned { name, status, exit, output, touched } = returned;
+        self.outcome(name, *status, *exit, output, touched);
     }
 
     fn proof_returned(&mut self, returned: &ProofReturned) {
-        self.outcome(returned.status, returned.exit, &returned.output, &[]);
+        self.outcome("", returned.status, returned.exit, &returned.output, &[]);
     }
 
     fn outcome(
         &mut self,
+        name: &str,
         status: ToolStatus,
         exit: Option<i32>,
         output: &Payload,
@@ -342,7 +344,12 @@ impl Out<'_> {
             words.push("done".to_owned());
         }
         let gap = if words.is_empty() || summary.is_empty() { "" } else { "  " };
-        let text = [(paint, words.join("  ")), (Paint::Dim, format!("{gap}{summary}"))];
+        let name = if name.is_empty() { String::new() } else { format!("{}  ", sanitize(name)) };
+        let text = [
+            (Paint::Dim, name),
+            (paint, words.join("  ")),
+            (Paint::Dim, format!("{gap}{summary}")),
+        ];
         self.line(4, (paint, sign), &text);
         if self.full() {
             self.text(6, "", Paint::Dim, output);

@@ -78,8 +78,6 @@ fn what_a_limit_looks_like() {
     ── stderr
     ● session 1 · $DIR/home/sessions/repo-$HASH/$ULID
     ▸ turn 1 · native · Go
-      ⚠ limit reached: This request would exceed your account's rate limit. Please try again later.
-    ⏸ limit: This request would exceed your account's rate limit. Please try again later. · resets 2039…
     ■ session 1 has stopped: limit reached: This request would exceed your account's rate limit. Please try again later. · 1 turn · 0 tokens · $0.00
       resets in 2 h
     segue resume 1 --wait
@@ -200,7 +198,6 @@ fn a_server_that_keeps_failing_is_given_up_and_can_go_on() {
     ▸ turn 1 · native · Go
       ⚠ the model's server failed (500): Internal server error · again in 0.5 s
       · asking anthropic/claude-sonnet-4-5, 1 message, attempt 2
-      ⚠ the model's server failed (500): Internal server error
     ■ session 1 has stopped: the model's server failed (500): Internal server error · 1 turn · 0 tokens · $0.00
     segue resume 1
     ");
@@ -226,7 +223,6 @@ fn no_server_at_all() {
     ── stderr
     ● session 1 · $DIR/home/sessions/repo-$HASH/$ULID
     ▸ turn 1 · native · Go
-      ⚠ cannot reach the model: 127.0.0.1: io: Connection refused (os error 111)
     ■ session 1 has stopped: cannot reach the model: 127.0.0.1: io: Connection refused (os error 111) · 1 turn · 0 tokens · $0.00
     segue resume 1
     ");

@@ -204,8 +204,8 @@ fn what_happened() {
       ⚙ write_file  a.txt
       ⚙ shell  cat a.txt; exit 3
       · script 900+40 tokens
-        ✓ wrote a.txt
-        ✗ exit 3  one
+        ✓ write_file  wrote a.txt
+        ✗ shell  exit 3  one
     ■ stopped: cap:steps · the cap on steps is reached
       raise it with --max-steps
     ↻ resumed
@@ -231,10 +231,10 @@ fn what_happened() {
     18:00:00    ⚙ shell  cat a.txt; exit 3
     18:00:00    · script 900+40 tokens
     18:00:00      … started
-    18:00:00      ✓ wrote a.txt
+    18:00:00      ✓ write_file  wrote a.txt
                     created a.txt (1 lines, 4 bytes)
     18:00:00      … started
-    18:00:00      ✗ exit 3  one
+    18:00:00      ✗ shell  exit 3  one
                     one
                     (exit status 3)
     18:00:00  ■ stopped: cap:steps · the cap on steps is reached

@@ -37,8 +37,8 @@ fn crashed_in_the_middle_of_a_tool() {
       continue  turn 1, at its tool calls: shell, write_file (script:$DIR/script.toml)
       workspace $DIR/repo
       spend     110 tokens so far; turn 1 of at most 50; wall clock starts again
-        ? may have run  its result was never recorded
-        ✓ wrote last.txt
+        ? shell  may have run  its result was never recorded
+        ✓ write_file  wrote last.txt
       · script 100+10 tokens
     ✓ session 1 is completed: the agent is done · 1 turn · 220 tokens
     "#);
@@ -84,8 +84,8 @@ fn interrupted_in_the_middle_of_a_tool() {
       ⚙ shell  echo begun > begun.txt; sleep 300
       ⚙ write_file  last.txt
       · script 100+10 tokens
-        ✓ wrote first.txt
-        ✗ interrupted  (interrupted; it may have done a part)
+        ✓ write_file  wrote first.txt
+        ✗ shell  interrupted  (interrupted; it may have done a part)
     ■ session 1 has stopped: interrupted by SIGINT (Ctrl-C) · 1 turn · 110 tokens
     segue resume 1
     ");
@@ -132,8 +132,8 @@ fn a_new_prompt_takes_the_place_of_what_was_open() {
       continue  turn 2 with a new prompt: Leave that, do this (script:$DIR/script.toml)
       workspace $DIR/repo
       spend     110 tokens so far; turn 1 of at most 50; wall clock starts again
-        ? may have run  its result was never recorded
-        – not run
+        ? shell  may have run  its result was never recorded
+        – write_file  not run
       ◂ a new prompt took the place of the rest
     ▸ turn 2 · native · Leave that, do this
       · script 100+10 tokens
@@ -191,8 +191,8 @@ fn a_torn_end_is_set_aside_and_said() {
       workspace $DIR/repo
       spend     110 tokens so far; turn 1 of at most 50; wall clock starts again
       mended    13 bytes of an unfinished write were set aside in journal.torn-13
-        ? may have run  its result was never recorded
-        ✓ wrote last.txt
+        ? shell  may have run  its result was never recorded
+        ✓ write_file  wrote last.txt
       · script 100+10 tokens
     ✓ session 1 is completed: the agent is done · 1 turn · 220 tokens
     "#);

@@ -25,8 +25,8 @@ fn the_agents_words_to_stdout_and_the_rest_to_stderr() {
       ⚙ write_file  a.txt
       ⚙ shell  cat a.txt; exit 3
       · script 900+40 tokens
-        ✓ wrote a.txt
-        ✗ exit 3  one
+        ✓ write_file  wrote a.txt
+        ✗ shell  exit 3  one
       · script 1k+20 tokens
     ✓ session 1 is completed: the agent is done · 1 turn · 2k tokens
     ");
@@ -76,6 +76,8 @@ fn json_is_the_events_in_their_lawful_order_and_a_result() {
     assert_eq!((&result["status"], &result["turns"]), (&0.into(), &1.into()));
     assert_eq!(result["tokens"], 1960);
     assert_eq!(result["next"], serde_json::Value::Null);
+    let began = printed.remove(0)["began"].clone();
+    assert_eq!((&began["session"], &began["dir"]), (&result["session"], &result["dir"]));
     let printed: Vec<&str> = printed.iter().map(|line| line["kind"].as_str().unwrap()).collect();
     assert_eq!(
         printed,
@@ -211,7 +213,7 @@ fn a_proof_that_fails_is_the_next_prompt() {
     ▸ turn 2 · native · the proof failed: The work is not done yet: `test -e done || { echo 'no file done, "sir"' >&2; exit 4; }` still fails. Mend that. Its output: no file done, "sir" (exit status 4)
       ⚙ write_file  done
       · script 90+4 tokens
-        ✓ wrote done
+        ✓ write_file  wrote done
       · script 90+4 tokens
       ⚖ proof  test -e done || { echo 'no file done, "sir"' >&2; exit 4; }
         ✓ exit 0
@@ -268,8 +270,8 @@ fn a_cap_that_stopped_is_said() {
       ⚙ write_file  a.txt
       ⚙ shell  cat a.txt; exit 3
       · script 900+40 tokens
-        ✓ wrote a.txt
-        ✗ exit 3  one
+        ✓ write_file  wrote a.txt
+        ✗ shell  exit 3  one
     ■ session 1 has stopped: the cap on steps is reached · 1 turn · 940 tokens
       hint: raise it with --max-steps
     segue resume 1 --max-steps 2
@@ -358,8 +360,7 @@ fn a_script_that_is_at_its_end_fails_and_says_how_to_go_on() {
     ▸ turn 1 · native · Go
       ⚙ glob  *
       · script 90+4 tokens
-        ✓ no file matches *
-      ⚠ $DIR/script.toml: call 2 has no answer: the script has 1 reply; add a [[reply]], or repeat = true to the last one
+        ✓ glob  no file matches *
     ■ session 1 has stopped: $DIR/script.toml: call 2 has no answer: the script has 1 reply; add a [[reply]], or repeat = true to the last one · 1 turn · 94 tokens
     segue resume 1
     ");

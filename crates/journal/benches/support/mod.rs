@@ -68,6 +68,7 @@ pub(crate) fn draft(n: usize) -> Draft {
         .into(),
         4 => ToolStarted {}.into(),
         _ => ToolReturned {
+            name: "shell".into(),
             status: ToolStatus::Done,
             output: text("    let answer = question.parse()?;\n".repeat(8)),
             exit: Some(0),

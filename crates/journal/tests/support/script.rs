@@ -71,6 +71,7 @@ fn middle(turn: u32) -> Vec<Step> {
         reply_id: Some(format!("msg_{turn:020}")),
     };
     let returned = ToolReturned {
+        name: "shell".into(),
         status: ToolStatus::Done,
         output: Payload::inline("test ok … 👍🏽\r\n".repeat(turn as usize % 13)),
         exit: Some(0),

@@ -318,7 +318,13 @@ fn call(name: &str, input: &str) -> ToolCalled {
 }
 
 fn back(status: ToolStatus, exit: Option<i32>, output: &str) -> ToolReturned {
-    ToolReturned { status, exit, output: Payload::inline(output), touched: vec![] }
+    ToolReturned {
+        name: "shell".into(),
+        status,
+        exit,
+        output: Payload::inline(output),
+        touched: vec![],
+    }
 }
 
 /// One of everything.
@@ -425,18 +431,18 @@ fn a_story_told_short_and_full() {
       numbers.
       ⚙ shell  sh test.sh
       · scripted 900+40 tokens
-        ✗ exit 1  expected 4, got 5
+        ✗ shell  exit 1  expected 4, got 5
       ⚙ write  src/big.rs
-        ✓ wrote src/big.rs
+        ✓ shell  wrote src/big.rs
       ⚙ shell  sh test.sh
-        ✓ exit 0  3 lines
+        ✓ shell  exit 0  3 lines
       ⚙ grep  sum in src
-        ✗ failed  no such directory
+        ✗ shell  failed  no such directory
       ⚙ list
-        ? may have run  its result was never recorded
-        – not run
-        ✗ interrupted
-        ✓ done
+        ? shell  may have run  its result was never recorded
+        – shell  not run
+        ✗ shell  interrupted
+        ✓ shell  done
       ◂ the reply was cut at the model's output limit
       ⚖ proof  make test
         ✓ exit 0  ok
@@ -466,24 +472,24 @@ fn a_story_told_short_and_full() {
     08:00:00    ⚙ shell  sh test.sh
     08:00:00    · scripted 900+40 tokens, 400 of them cached · $0.0042
     08:00:00      … started
-    08:00:00      ✗ exit 1  expected 4, got 5
+    08:00:00      ✗ shell  exit 1  expected 4, got 5
                     running
                     expected 4, got 5
     08:00:00    ⚙ write  src/big.rs
-    08:00:00      ✓ wrote src/big.rs
+    08:00:00      ✓ shell  wrote src/big.rs
     08:00:00    ⚙ shell  sh test.sh
-    08:00:00      ✓ exit 0  3 lines
+    08:00:00      ✓ shell  exit 0  3 lines
                     one
                     two
                     three
     08:00:00    ⚙ grep  sum in src
-    08:00:00      ✗ failed  no such directory
+    08:00:00      ✗ shell  failed  no such directory
                     no such directory
     08:00:00    ⚙ list
-    08:00:00      ? may have run  its result was never recorded
-    08:00:00      – not run
-    08:00:00      ✗ interrupted
-    08:00:00      ✓ done
+    08:00:00      ? shell  may have run  its result was never recorded
+    08:00:00      – shell  not run
+    08:00:00      ✗ shell  interrupted
+    08:00:00      ✓ shell  done
     08:00:00    ◂ turn finished
     08:00:00    ◂ the reply was cut at the model's output limit
     08:00:00    ⚖ proof  make test
@@ -515,18 +521,18 @@ fn a_story_told_in_colour_and_on_a_narrow_terminal() {
       I will run the test first, to see what it says about the sum of the two numbers.
       ␛[36m⚙␛[0m ␛[1mshell␛[0m  sh test.sh
       ␛[2m·␛[0m ␛[2mscripted 900+40 tokens␛[0m
-        ␛[31m✗␛[0m ␛[31mexit 1␛[0m␛[2m  expected 4, got 5␛[0m
+        ␛[31m✗␛[0m ␛[2mshell  ␛[0m␛[31mexit 1␛[0m␛[2m  expected 4, got 5␛[0m
       ␛[36m⚙␛[0m ␛[1mwrite␛[0m  src/big.rs
-        ␛[32m✓␛[0m ␛[32mwrote src/big.rs␛[0m
+        ␛[32m✓␛[0m ␛[2mshell  ␛[0m␛[32mwrote src/big.rs␛[0m
       ␛[36m⚙␛[0m ␛[1mshell␛[0m  sh test.sh
-        ␛[32m✓␛[0m ␛[32mexit 0␛[0m␛[2m  3 lines␛[0m
+        ␛[32m✓␛[0m ␛[2mshell  ␛[0m␛[32mexit 0␛[0m␛[2m  3 lines␛[0m
       ␛[36m⚙␛[0m ␛[1mgrep␛[0m  sum in src
-        ␛[31m✗␛[0m ␛[31mfailed␛[0m␛[2m  no such directory␛[0m
+        ␛[31m✗␛[0m ␛[2mshell  ␛[0m␛[31mfailed␛[0m␛[2m  no such directory␛[0m
       ␛[36m⚙␛[0m ␛[1mlist␛[0m
-        ␛[33m?␛[0m ␛[33mmay have run␛[0m␛[2m  its result was never recorded␛[0m
-        ␛[33m–␛[0m ␛[33mnot run␛[0m
-        ␛[33m✗␛[0m ␛[33minterrupted␛[0m
-        ␛[32m✓␛[0m ␛[32mdone␛[0m
+        ␛[33m?␛[0m ␛[2mshell  ␛[0m␛[33mmay have run␛[0m␛[2m  its result was never recorded␛[0m
+        ␛[33m–␛[0m ␛[2mshell  ␛[0m␛[33mnot run␛[0m
+        ␛[33m✗␛[0m ␛[2mshell  ␛[0m␛[33minterrupted␛[0m
+        ␛[32m✓␛[0m ␛[2mshell  ␛[0m␛[32mdone␛[0m
       ␛[33m◂␛[0m ␛[33mthe reply was cut at the model's output limit␛[0m
       ␛[36m⚖␛[0m ␛[1mproof␛[0m  make test
         ␛[32m✓␛[0m ␛[32mexit 0␛[0m␛[2m  ok␛[0m
@@ -554,18 +560,18 @@ fn a_story_told_in_colour_and_on_a_narrow_terminal() {
       numbers.
       ⚙ shell  sh test.sh
       · scripted 900+40 tokens
-        ✗ exit 1  expected 4, got 5
+        ✗ shell  exit 1  expected 4, got 5
       ⚙ write  src/big.rs
-        ✓ wrote src/big.rs
+        ✓ shell  wrote src/big.rs
       ⚙ shell  sh test.sh
-        ✓ exit 0  3 lines
+        ✓ shell  exit 0  3 lines
       ⚙ grep  sum in src
-        ✗ failed  no such directory
+        ✗ shell  failed  no such directory
       ⚙ list
-        ? may have run  its result was neve…
-        – not run
-        ✗ interrupted
-        ✓ done
+        ? shell  may have run  its result w…
+        – shell  not run
+        ✗ shell  interrupted
+        ✓ shell  done
       ◂ the reply was cut at the model's ou…
       ⚖ proof  make test
         ✓ exit 0  ok
@@ -596,7 +602,7 @@ fn hostile_and_wide_texts_stay_in_their_place() {
     h�]0;never ended
     ");
     assert_snapshot!(show(call(evil, &serde_json::json!({"command": evil}).to_string()).into()), @"  ⚙ abc d�e�31mf�g�[31 h�]0;never ended  abc d�e�31mf�g�[31…");
-    assert_snapshot!(show(back(ToolStatus::Done, Some(2), evil).into()), @"    ✗ exit 2  h�]0;never ended");
+    assert_snapshot!(show(back(ToolStatus::Done, Some(2), evil).into()), @"    ✗ shell  exit 2  h�]0;never ended");
     assert_snapshot!(show(WarningRaised { message: evil.into() }.into()), @"⚠ abc d�e�31mf�g�[31 h�]0;never ended");
     assert_snapshot!(show(Body::Unknown { kind: evil.into(), data: serde_json::value::to_raw_value(&1).unwrap() }), @"  ? abc d�e�31mf�g�[31 h�]0;never ended");
     assert_snapshot!(show(text("修复解析器中失败的测试，然后用新人能理解的几句话说明它出了什么问题，谢谢你的帮助").into()), @r"
