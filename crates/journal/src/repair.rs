@@ -1,19 +1,20 @@
 //! Putting right what a crash or a failing disk left behind. Nothing is ever thrown away: what
 //! leaves a journal is kept in a file beside it first.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
-use segue_core::event::Body;
+use segue_core::event::{Body, JournalRepaired};
 use serde_json::Value;
 
 use crate::{
-    blob,
+    Clock, blob,
     disk::{Disk, DiskFile},
     error::{At, Error, Result},
-    line::Link,
+    lock::{Holder, Lock},
     scan::{Damage, Ending, Position, Scanner},
     session::{self, IDENTITY, JOURNAL, Session},
     snapshot,
+    writer::Durability,
 };
 
 const COPY_CHUNK: usize = 1 << 20;
@@ -187,10 +188,21 @@ fn blobs_in(body: &Body) -> Vec<String> {
 }
 
 /// Cuts a damaged journal back to what is certain, after keeping the whole of it beside. For a
-/// person to ask for, never done unasked. The caller holds no lock: this takes it.
-pub fn cut_back(session: &Session, me: &crate::lock::Holder) -> Result<Option<String>> {
+/// person to ask for, never done unasked. Returns the name of the file that keeps it; `None` where
+/// nothing is damaged.
+pub fn cut_back(session: &Session, me: &Holder, clock: Clock) -> Result<Option<String>> {
+    let Some(done) = cut(session, me)? else { return Ok(None) };
+    let kept_in = done.kept_in.clone();
+    let (mut locked, _) =
+        Session::open(Arc::clone(session.disk()), session.dir())?.lock(me, clock)?;
+    locked.append(done, Durability::Synced)?;
+    Ok(Some(kept_in))
+}
+
+/// The cut itself, under the lock.
+fn cut(session: &Session, me: &Holder) -> Result<Option<JournalRepaired>> {
     let (disk, dir) = (&**session.disk(), session.dir());
-    let _lock = crate::lock::Lock::take(disk, dir, me)?;
+    let _lock = Lock::take(disk, dir, me)?;
     let path = dir.join(JOURNAL);
     let file = disk.open(&path).at(&path)?;
     let synced = snapshot::synced(disk, dir);
@@ -198,6 +210,10 @@ pub fn cut_back(session: &Session, me: &crate::lock::Holder) -> Result<Option<St
     while scanner.next_event().at(&path)?.is_some() {}
     let certain = scanner.position();
     let Ending::Damaged(damage) = scanner.ending().at(&path)? else { return Ok(None) };
+    if certain.seq == 0 {
+        // Without its first event a journal is nobody's: there is nothing to go on with.
+        return Err(Error::Damaged { path, damage });
+    }
     let end = file.len().at(&path)?;
     let kept_in = keep(disk, dir, &format!("journal.damaged-{}", damage.line), |kept| {
         copy(&*file, 0, end, kept)
@@ -210,9 +226,5 @@ pub fn cut_back(session: &Session, me: &crate::lock::Holder) -> Result<Option<St
         disk.remove_file(&state).at(&state)?;
     }
     disk.replace(&path, &prefix).at(&path)?;
-    debug_assert_eq!(
-        prefix.split(|&byte| byte == b'\n').rev().nth(1).map(Link::to),
-        (certain.seq > 0).then_some(certain.link)
-    );
-    Ok(Some(kept_in))
+    Ok(Some(JournalRepaired { bytes: end.saturating_sub(certain.offset), kept_in }))
 }

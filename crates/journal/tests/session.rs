@@ -126,12 +126,12 @@ fn damage_in_the_middle_is_named_and_never_cut_unasked() {
     assert!(matches!(session.lock(&me(), system_clock()), Err(Error::Damaged { .. })));
     assert_eq!(journal(&dir), bytes);
 
-    let kept_in = repair::cut_back(&open(&dir), &me()).unwrap().unwrap();
+    let kept_in = repair::cut_back(&open(&dir), &me(), system_clock()).unwrap().unwrap();
     assert_eq!(fs::read(dir.join(kept_in)).unwrap(), bytes, "the whole of it is kept");
     let (mut locked, mended) = open(&dir).lock(&me(), system_clock()).unwrap();
     assert_eq!(mended, []);
     locked.append(said("goes on"), Durability::Synced).unwrap();
-    assert_eq!(locked.state().seq, 6);
+    assert_eq!((locked.state().seq, locked.state().repairs), (7, 1), "the repair is an event");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! `segue verify`: read everything again, and say what is wrong.
 
+use std::sync::Arc;
+
 use segue_core::Exit;
 use segue_journal::repair::{self, Problem, Report};
 use segue_view::style;
@@ -45,7 +47,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         let found = context.find(args.session.as_deref())?;
         let session = found.open(&context.home)?;
         if args.repair {
-            match repair::cut_back(&session, &context.me())? {
+            match repair::cut_back(&session, &context.me(), Arc::clone(&context.clock))? {
                 Some(kept) => {
                     say(&format!("cut back to what is certain; all of it is kept in {kept}"));
                 }

@@ -401,3 +401,32 @@ fn a_call_is_repeated_only_when_its_answer_was_not_recorded() {
     let called = kinds(&env, 1).iter().filter(|kind| *kind == "model.called").count();
     assert_eq!(called, 3);
 }
+
+/// It would be gone: the stop would be recorded, and the prompt that it stopped would not.
+#[test]
+fn a_prompt_that_a_cap_leaves_no_room_for_is_refused_and_nothing_changes() {
+    let (env, model) = scripted(DONE);
+    assert_eq!(segue(&env, &["run", "Do it", "--model", &model]).status, 0);
+    let before = journal_bytes(&env, 1);
+    let refused = segue(&env, &["resume", "1", "And more", "--max-turns", "1"]);
+    assert_eq!(refused.status, 3);
+    assert_eq!(
+        last_words(&refused),
+        "  hint: nothing was changed; raise the cap: --max-turns N",
+        "{}",
+        refused.stderr
+    );
+    assert_eq!(journal_bytes(&env, 1), before);
+}
+
+#[test]
+fn the_latest_takes_a_prompt_also_when_it_is_completed() {
+    let (env, model) = scripted(DONE);
+    assert_eq!(segue(&env, &["run", "Do it", "--model", &model]).status, 0);
+    for words in [["resume", "@latest", "More"], ["resume", "--prompt", "More"]] {
+        assert_eq!(segue(&env, &words).status, 0);
+    }
+    let prompts: Vec<_> = data(&env, 1, "turn.started");
+    let prompts: Vec<_> = prompts.iter().map(|turn| turn["prompt"]["text"].as_str()).collect();
+    assert_eq!(prompts, [Some("Do it"), Some("More"), Some("More")]);
+}
