@@ -11,56 +11,35 @@ use jiff::Timestamp;
 use segue_core::usage::Usage;
 use serde_json::{Map, Value, json};
 
+use super::api::Dialect;
 use super::failure;
-use super::http::{Client, Decoder, Progress};
+use super::http::{Decoder, Progress};
 use super::message::{Block, Message, Reply, Role, StopReason};
-use super::model::{Delta, Model, ModelError, OnDelta, Request, emit};
+use super::model::{Delta, ModelError, OnDelta, Request, emit};
 use super::price;
-use super::settings::{Effort, Provider, Settings};
+use super::settings::{Effort, Provider};
 use super::sse::Event;
 
 const SIGNED: &str = "anthropic:";
 const REDACTED: &str = "anthropic-redacted:";
 
-/// A model behind the Messages API.
-#[derive(Debug)]
-pub struct Anthropic {
-    client: Client,
-    name: String,
-    model: String,
-    effort: Option<Effort>,
-    context: u64,
-}
+/// The Messages API.
+pub(super) struct Anthropic;
 
-impl Anthropic {
-    /// # Errors
-    /// When address, key or certificates cannot be used.
-    pub fn new(model: &str, settings: &Settings) -> Result<Self, ModelError> {
-        let client = Client::new(Provider::Anthropic, settings, "/messages", ("x-api-key", ""))?
-            .with_header("anthropic-version", "2023-06-01");
-        let known = settings.context_tokens.or_else(|| price::context_tokens(model));
-        Ok(Self {
-            client,
-            name: format!("anthropic/{model}"),
-            model: model.to_owned(),
-            effort: settings.effort,
-            context: known.unwrap_or(200_000),
-        })
-    }
-}
+impl Dialect for Anthropic {
+    const PROVIDER: Provider = Provider::Anthropic;
+    const PATH: &'static str = "/messages";
+    const KEY: (&'static str, &'static str) = ("x-api-key", "");
+    const HEADERS: &'static [(&'static str, &'static str)] = &[("anthropic-version", "2023-06-01")];
+    const CONTEXT: u64 = 200_000;
+    type Decode = Decode;
 
-impl Model for Anthropic {
-    fn name(&self) -> &str {
-        &self.name
+    fn encode(model: &str, effort: Option<Effort>, request: &Request<'_>) -> Value {
+        encode(model, effort, request)
     }
 
-    fn context_tokens(&self) -> u64 {
-        self.context
-    }
-
-    fn call(&mut self, request: &Request<'_>, on: &mut OnDelta<'_>) -> Result<Reply, ModelError> {
-        let body = encode(&self.model, self.effort, request);
-        self.client.run(&body, Decode::new(&self.model), on)
+    fn decode(model: &str, _: &Request<'_>) -> Decode {
+        Decode::new(model)
     }
 }
 
@@ -220,7 +199,7 @@ enum Part {
 }
 
 #[derive(Debug)]
-struct Decode {
+pub(super) struct Decode {
     parts: BTreeMap<u64, Part>,
     usage: Usage,
     model: String,

@@ -8,58 +8,35 @@ use jiff::Timestamp;
 use segue_core::usage::Usage;
 use serde_json::{Value, json};
 
+use super::api::Dialect;
 use super::failure;
-use super::http::{Client, Decoder, Progress};
+use super::http::{Decoder, Progress};
 use super::message::{Block, Message, Reply, Role, StopReason};
-use super::model::{Delta, Model, ModelError, OnDelta, Request, emit};
-use super::price;
+use super::model::{Delta, ModelError, OnDelta, Request, emit};
 use super::responses::{buckets, result_text};
-use super::settings::{Effort, Provider, Settings};
+use super::settings::{Effort, Provider};
 use super::sse::Event;
 
 /// More parallel calls than that is a broken stream.
 const MAX_CALLS: usize = 256;
 
-/// A model behind a Chat Completions endpoint.
-#[derive(Debug)]
-pub struct Chat {
-    client: Client,
-    name: String,
-    model: String,
-    effort: Option<Effort>,
-    context: u64,
-}
+/// Chat Completions.
+pub(super) struct Chat;
 
-impl Chat {
-    /// # Errors
-    /// When address, key or certificates cannot be used.
-    pub fn new(model: &str, settings: &Settings) -> Result<Self, ModelError> {
-        let header = ("authorization", "Bearer ");
-        let client = Client::new(Provider::Chat, settings, "/chat/completions", header)?;
-        let known = settings.context_tokens.or_else(|| price::context_tokens(model));
-        Ok(Self {
-            client,
-            name: format!("chat/{model}"),
-            model: model.to_owned(),
-            effort: settings.effort,
-            context: known.unwrap_or(32_768),
-        })
-    }
-}
+impl Dialect for Chat {
+    const PROVIDER: Provider = Provider::Chat;
+    const PATH: &'static str = "/chat/completions";
+    const KEY: (&'static str, &'static str) = ("authorization", "Bearer ");
+    const CONTEXT: u64 = 32_768;
+    type Decode = Decode;
 
-impl Model for Chat {
-    fn name(&self) -> &str {
-        &self.name
+    fn encode(model: &str, effort: Option<Effort>, request: &Request<'_>) -> Value {
+        encode(model, effort, request)
     }
 
-    fn context_tokens(&self) -> u64 {
-        self.context
-    }
-
-    fn call(&mut self, request: &Request<'_>, on: &mut OnDelta<'_>) -> Result<Reply, ModelError> {
-        let body = encode(&self.model, self.effort, request);
+    fn decode(model: &str, request: &Request<'_>) -> Decode {
         let said = request.messages.iter().filter(|message| message.role == Role::Assistant);
-        self.client.run(&body, Decode::new(&self.model, said.count()), on)
+        Decode::new(model, said.count())
     }
 }
 
@@ -145,7 +122,7 @@ struct ToolCall {
 }
 
 #[derive(Debug)]
-struct Decode {
+pub(super) struct Decode {
     text: String,
     thinking: String,
     calls: Vec<ToolCall>,

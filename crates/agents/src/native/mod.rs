@@ -10,22 +10,23 @@
 //! | [`message`] | the conversation, the same for every vendor |
 //! | [`model`] | what a model is, and every way in which a call can fail |
 //! | [`settings`] | which model, where it is, with which key |
-//! | [`anthropic`], [`responses`], [`chat`] | the three APIs |
+//! | `anthropic`, `responses`, `chat` | the three APIs; `api` is what they share |
 //! | [`script`] | a model that answers from a file |
 //! | [`retry`] | when to call again, and after how long |
 //! | [`price`] | what well-known models cost and hold |
 //! | [`prompt`] | what the agent is told about itself |
 //! | [`tools`] | read, write, edit, glob, grep, shell |
 
-pub mod anthropic;
-pub mod chat;
+mod anthropic;
+mod api;
+mod chat;
 mod failure;
 mod http;
 pub mod message;
 pub mod model;
 pub mod price;
 pub mod prompt;
-pub mod responses;
+mod responses;
 pub mod retry;
 pub mod script;
 pub mod settings;

@@ -10,55 +10,32 @@ use jiff::Timestamp;
 use segue_core::usage::Usage;
 use serde_json::{Value, json};
 
+use super::api::Dialect;
 use super::failure;
-use super::http::{Client, Decoder, Progress};
+use super::http::{Decoder, Progress};
 use super::message::{Block, Message, Reply, Role, StopReason};
-use super::model::{Delta, Model, ModelError, OnDelta, Request, emit};
-use super::price;
-use super::settings::{Effort, Provider, Settings};
+use super::model::{Delta, ModelError, OnDelta, Request, emit};
+use super::settings::{Effort, Provider};
 use super::sse::Event;
 
 const ITEM: &str = "openai:";
 
-/// A model behind the Responses API.
-#[derive(Debug)]
-pub struct Responses {
-    client: Client,
-    name: String,
-    model: String,
-    effort: Option<Effort>,
-    context: u64,
-}
+/// The Responses API.
+pub(super) struct Responses;
 
-impl Responses {
-    /// # Errors
-    /// When address, key or certificates cannot be used.
-    pub fn new(model: &str, settings: &Settings) -> Result<Self, ModelError> {
-        let header = ("authorization", "Bearer ");
-        let client = Client::new(Provider::OpenAi, settings, "/responses", header)?;
-        let known = settings.context_tokens.or_else(|| price::context_tokens(model));
-        Ok(Self {
-            client,
-            name: format!("openai/{model}"),
-            model: model.to_owned(),
-            effort: settings.effort,
-            context: known.unwrap_or(128_000),
-        })
-    }
-}
+impl Dialect for Responses {
+    const PROVIDER: Provider = Provider::OpenAi;
+    const PATH: &'static str = "/responses";
+    const KEY: (&'static str, &'static str) = ("authorization", "Bearer ");
+    const CONTEXT: u64 = 128_000;
+    type Decode = Decode;
 
-impl Model for Responses {
-    fn name(&self) -> &str {
-        &self.name
+    fn encode(model: &str, effort: Option<Effort>, request: &Request<'_>) -> Value {
+        encode(model, effort, request)
     }
 
-    fn context_tokens(&self) -> u64 {
-        self.context
-    }
-
-    fn call(&mut self, request: &Request<'_>, on: &mut OnDelta<'_>) -> Result<Reply, ModelError> {
-        let body = encode(&self.model, self.effort, request);
-        self.client.run(&body, Decode::new(&self.model), on)
+    fn decode(model: &str, _: &Request<'_>) -> Decode {
+        Decode::new(model)
     }
 }
 
@@ -163,7 +140,7 @@ pub(super) fn buckets(input: u64, cached: u64, output: u64, reasoning: u64) -> U
 }
 
 #[derive(Debug)]
-struct Decode {
+pub(super) struct Decode {
     items: BTreeMap<u64, Value>,
     /// Id and name of the calls under way, for their deltas.
     calls: BTreeMap<u64, (String, String)>,

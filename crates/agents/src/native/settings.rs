@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::api::Api;
 use super::model::{Model, ModelError};
 use super::{anthropic, chat, responses, script};
 
@@ -273,9 +274,9 @@ pub fn build(spec: &ModelSpec, settings: &Settings) -> Result<Box<dyn Model>, Mo
         });
     }
     Ok(match provider {
-        Provider::Anthropic => Box::new(anthropic::Anthropic::new(model, settings)?),
-        Provider::OpenAi => Box::new(responses::Responses::new(model, settings)?),
-        Provider::Chat => Box::new(chat::Chat::new(model, settings)?),
+        Provider::Anthropic => Box::new(Api::<anthropic::Anthropic>::new(model, settings)?),
+        Provider::OpenAi => Box::new(Api::<responses::Responses>::new(model, settings)?),
+        Provider::Chat => Box::new(Api::<chat::Chat>::new(model, settings)?),
     })
 }
 

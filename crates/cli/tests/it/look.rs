@@ -354,7 +354,7 @@ fn verifying() {
     assert_snapshot!(shown(&env, &["verify", "1", "--repair"]), @"
     status 0
     ── stdout
-    ✓ 1: 5 events, $SIZE bytes, 0 blobs
+    ✓ 1: 6 events, $SIZE bytes, 0 blobs
     ── stderr
     cut back to what is certain; all of it is kept in journal.damaged-6
     ");
