@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use segue_agents::native::{Effort, Provider, Secret, Settings};
+use segue_agents::native::{Effort, ModelSpec, Provider, Secret, Settings};
 use segue_core::{
     caps::Caps,
     usage::{Micros, Price},
@@ -22,6 +22,8 @@ use crate::error::CommandError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,
+    /// The name of a model.
+    Model,
     Count,
     Duration,
     Money,
@@ -63,7 +65,7 @@ pub(crate) const KEYS: &[Key] = &[
         "model",
         Some("SEGUE_MODEL"),
         Some("script"),
-        Kind::Text,
+        Kind::Model,
         "The native agent's model: anthropic/…, openai/…, chat/…, script:FILE, or script.",
     ),
     key(
@@ -260,7 +262,7 @@ impl Config {
         Caps {
             turns: small("caps.turns"),
             steps: small("caps.steps"),
-            wall_clock_secs: self.duration("caps.time").map(|time| time.as_secs()),
+            wall_clock_secs: self.duration("caps.time").map(|time| time.as_secs().max(1)),
             tokens: self.count("caps.tokens"),
             cost_micros: self.get("caps.cost").and_then(|text| parse_money(text).ok()),
         }
@@ -361,6 +363,7 @@ pub(crate) fn check(kind: Kind, value: &str) -> Result<(), String> {
     match kind {
         Kind::Text if value.is_empty() => Err("must not be empty".to_owned()),
         Kind::Text | Kind::Secret => Ok(()),
+        Kind::Model => ModelSpec::parse(value).map(drop).map_err(|error| error.to_string()),
         Kind::Count => parse_count(value).map(drop),
         Kind::Duration => parse_duration(value).map(drop),
         Kind::Money => parse_money(value).map(drop),

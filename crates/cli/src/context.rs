@@ -5,7 +5,7 @@ use std::{
     io::{self, IsTerminal, Write},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use jiff::Timestamp;
@@ -189,7 +189,7 @@ fn select_error(error: SelectError) -> CommandError {
     let message = error.to_string();
     match error {
         SelectError::Ambiguous { candidates, .. } => {
-            candidates.iter().fold(CommandError::usage(message), |error, one| {
+            candidates.iter().take(5).fold(CommandError::usage(message), |error, one| {
                 let prompt = style::sanitize(&one.prompt);
                 error.hint(format!("{}: {}", one.selector(), style::shorten(&prompt, 60)))
             })
@@ -203,9 +203,26 @@ fn select_error(error: SelectError) -> CommandError {
     }
 }
 
-/// To stdout, where a reader that has gone away is no error.
+/// Why a result could not be printed, if one could not.
+static UNPRINTED: OnceLock<String> = OnceLock::new();
+
+/// To stdout, where a reader that has gone away is no error; what else goes wrong is told at the
+/// end.
 pub(crate) fn print(text: &str) {
-    let _ = writeln!(io::stdout().lock(), "{text}");
+    match writeln!(io::stdout().lock(), "{text}") {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            drop(UNPRINTED.set(error.to_string()));
+        }
+        _ => {}
+    }
+}
+
+/// Fails where a part of the result was lost on its way out.
+pub(crate) fn check_printed() -> Result<(), CommandError> {
+    match UNPRINTED.get() {
+        None => Ok(()),
+        Some(why) => Err(CommandError::failed(format!("standard output: {why}"))),
+    }
 }
 
 /// To stderr, also when the terminal is gone.

@@ -17,7 +17,7 @@ use segue_view::style;
 
 use crate::{
     commands::Command,
-    context::{Context, Global, say},
+    context::{Context, Global, check_printed, say},
     error::CommandResult,
 };
 
@@ -64,5 +64,7 @@ fn harmless(text: &str) -> String {
 }
 
 fn run(cli: Cli) -> CommandResult {
-    cli.command.run(&Context::new(&cli.global)?)
+    let exit = cli.command.run(&Context::new(&cli.global)?)?;
+    check_printed()?;
+    Ok(exit)
 }

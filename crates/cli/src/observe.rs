@@ -68,9 +68,12 @@ impl Watcher {
             let session = number.to_string();
             print(&json!({ "began": { "session": session, "dir": dir } }).to_string());
         } else {
+            let name = format!("session {number}");
             let dir = format!(" · {}", style::sanitize(&dir.display().to_string()));
-            let (sign, dir) = (self.err.paint(Paint::Cyan, "●"), self.err.paint(Paint::Dim, &dir));
-            say(&format!("{sign} session {number}{dir}"));
+            // A path that is broken in two can't be copied, and `segue show` has it.
+            let fits = 2 + style::width(&name) + style::width(&dir) <= self.err.width;
+            let dir = if fits { self.err.paint(Paint::Dim, &dir) } else { String::new() };
+            say(&format!("{} {name}{dir}", self.err.paint(Paint::Cyan, "●")));
         }
     }
 

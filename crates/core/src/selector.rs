@@ -44,7 +44,7 @@ impl Selector {
 /// Why a text can't be a session's name.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
-    #[error("a name has 1 to 80 characters")]
+    #[error("a name has 1 to 80 characters, and no blank at either end")]
     Length,
     #[error("a name does not contain `/`, `@`, `#` or control characters")]
     Character,

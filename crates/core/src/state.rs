@@ -17,6 +17,7 @@ use crate::{
         ToolStatus,
     },
     identity::Identity,
+    payload::Payload,
     usage::{Micros, Usage},
 };
 
@@ -203,7 +204,7 @@ impl State {
                     Some(LastFailure { error: failed.error, message: failed.message.clone() });
             }
             Body::TextWritten(written) => {
-                self.last_text = Some(written.text.head().chars().take(LAST_TEXT_CHARS).collect());
+                self.last_text = Some(beginning(&written.text));
             }
             Body::ToolCalled(called) => turn.unsealed.push(ToolCall {
                 id: event.id.clone().unwrap_or_default(),
@@ -245,6 +246,16 @@ impl State {
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref().or(self.identity.as_ref()?.model.as_deref())
     }
+}
+
+/// How a text begins, with a sign where it goes on.
+fn beginning(text: &Payload) -> String {
+    let head = text.head();
+    let mut short: String = head.chars().take(LAST_TEXT_CHARS).collect();
+    if text.blob.is_some() || short.len() < head.len() {
+        short.push('…');
+    }
+    short
 }
 
 impl Turn {

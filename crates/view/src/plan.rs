@@ -8,7 +8,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use segue_core::{
     State,
-    caps::Caps,
+    caps::{Cap, Caps},
     decide::{self, Next, Step},
     state::{Phase, Progress},
 };
@@ -79,6 +79,10 @@ pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
         line("workspace", format!("{}{note}", sanitize(&path.display().to_string())));
     }
     line("spend", spend(state, &going.caps));
+    if let Some(cap) = reached(state, going) {
+        let what = cap.to_string().replace('_', " ");
+        line("cap", format!("on {what}, reached already: raise it with {}", cap.flag()));
+    }
     Plan { lines, done: certain.done, not_done: certain.not_done, unknown: certain.unknown }
 }
 
@@ -137,6 +141,21 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
         },
     };
     format!("{what} ({model})")
+}
+
+/// The cap that would stop it at once.
+fn reached(state: &State, going: &Going<'_>) -> Option<Cap> {
+    // As it will be then: the wall clock starts again.
+    let state = &State { running_since: None, ..state.clone() };
+    let turn = || going.caps.against_turn(state, going.now);
+    match decide::next(state) {
+        _ if going.prompt.is_some() => turn(),
+        Next::FirstTurn | Next::ProofTurn | Next::GoOn => turn(),
+        Next::Turn if decide::step(state) == Step::CallModel => {
+            going.caps.against_call(state, going.now)
+        }
+        _ => None,
+    }
 }
 
 fn spend(state: &State, caps: &Caps) -> String {

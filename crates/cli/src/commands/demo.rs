@@ -99,11 +99,12 @@ impl Stage {
             Some(named) => context.cwd.join(named),
             None => std::env::temp_dir().join(format!("segue-demo-{}", std::process::id())),
         };
-        let app = dir.join("app");
-        if app.exists() {
-            return Err(CommandError::usage(format!("{} is there already", app.display()))
-                .hint("name another place with --dir"));
+        // Somebody's directory is no stage: a home in it would hide theirs.
+        if fs::read_dir(&dir).is_ok_and(|mut names| names.next().is_some()) {
+            return Err(CommandError::usage(format!("{} is not empty", dir.display()))
+                .hint("name a new place with --dir"));
         }
+        let app = dir.join("app");
         fs::create_dir_all(&app)
             .map_err(|error| CommandError::failed(format!("{}: {error}", app.display())))?;
         let dir = fs::canonicalize(&dir)?;

@@ -70,10 +70,10 @@ pub(crate) struct Args {
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct CapFlags {
     /// Stop after so many turns
-    #[arg(long, value_name = "N", help_heading = "Caps")]
+    #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Caps")]
     max_turns: Option<u32>,
     /// Stop after so many model calls in one turn
-    #[arg(long, value_name = "N", help_heading = "Caps")]
+    #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Caps")]
     max_steps: Option<u32>,
     /// Stop after this time: 90s, 15m, 2h
     #[arg(long, value_name = "TIME", value_parser = parse_duration, help_heading = "Caps")]
@@ -92,12 +92,19 @@ pub(crate) struct CapFlags {
     max_cost: Option<Micros>,
 }
 
+fn at_least_one(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(n @ 1..) => Ok(n),
+        _ => Err(format!("`{text}` is not a number from 1 on")),
+    }
+}
+
 impl CapFlags {
     pub(crate) fn caps(&self) -> Caps {
         Caps {
             turns: self.max_turns,
             steps: self.max_steps,
-            wall_clock_secs: self.max_time.map(|time| time.as_secs()),
+            wall_clock_secs: self.max_time.map(|time| time.as_secs().max(1)),
             tokens: self.max_tokens,
             cost_micros: self.max_cost,
         }
@@ -105,6 +112,9 @@ impl CapFlags {
 }
 
 pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
+    if args.proof.as_ref().is_some_and(|command| command.trim().is_empty()) {
+        return Err(CommandError::usage("--proof is empty: such a proof would always pass"));
+    }
     let config = context.config()?;
     let (agent, prompt) = agent_and_prompt(context, &config, &args)?;
     let (model, native) = native_config(context, &config, args.model.as_deref())?;
@@ -298,8 +308,8 @@ pub(crate) fn workspace(cwd: &Path, named: Option<&Path>) -> Result<PathBuf, Com
         let shown = found.display();
         return Err(CommandError::usage(format!("{shown}: the path is not UTF-8")));
     }
-    if !found.is_dir() {
-        return Err(CommandError::usage(format!("{}: not a directory", found.display())));
-    }
+    // Before there is a session: one that can't be started would only be in the way.
+    std::fs::read_dir(&found)
+        .map_err(|error| CommandError::usage(format!("{}: {error}", found.display())))?;
     Ok(found)
 }

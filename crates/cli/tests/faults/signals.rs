@@ -160,3 +160,18 @@ fn one_is_enough_for_a_tool_that_does_not_listen() {
     assert_eq!(last_tool(&found.events), Some(ToolStatus::Interrupted));
     resumes(&env);
 }
+
+/// A terminal that closes may hang up more than once.
+#[test]
+fn a_second_hang_up_is_the_same_hang_up() {
+    let env = support::env();
+    let script = shell_script("trap '' TERM HUP; echo x >> effects.log; sleep 1000");
+    let model = env.script(&script).expect("script");
+    let running = started(&env, &["run", "go", "--json", "--model", &model], "tool.started");
+    check::until(|| env.repo().join("effects.log").exists()).expect("the tool runs");
+    send(&running, Signal::HUP);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let found = interrupt(&env, running, (Signal::HUP, 129));
+    assert_eq!(last_tool(&found.events), Some(ToolStatus::Interrupted));
+    resumes(&env);
+}

@@ -18,7 +18,7 @@ fn every_claim_of_the_demo_holds() {
     status 2
     ── stdout
     ── stderr
-    error: $DIR/repo/../demo/app is there already
-      hint: name another place with --dir
+    error: $DIR/repo/../demo is not empty
+      hint: name a new place with --dir
     ");
 }

@@ -211,7 +211,7 @@ fn places_that_are_none() {
     status 2
     ── stdout
     ── stderr
-    error: $DIR/repo/file: not a directory
+    error: $DIR/repo/file: Not a directory (os error 20)
     ");
 }
 
@@ -322,4 +322,32 @@ fn errors_in_json_are_one_object_on_stderr() {
     let output = segue(&env, &["run", "x", "--model", "gpt-5", "--json"]);
     assert_eq!(output.status, 2);
     assert_eq!(json(&output.stderr)["error"]["status"], 2);
+}
+
+#[test]
+fn a_result_that_can_not_be_printed_is_a_failure() {
+    let (env, model) = scripted(DONE);
+    assert_eq!(segue(&env, &["run", "Do it", "--model", &model]).status, 0);
+    for words in [&["list"][..], &["show", "1"], &["log", "1", "--json"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Output::of(env.command(words).stdout(full)).unwrap();
+        assert_eq!(output.status, 1, "{words:?}");
+        assert!(output.stderr.contains("standard output: No space left"), "{}", output.stderr);
+    }
+}
+
+#[test]
+fn what_could_never_work_is_refused_before_there_is_a_session() {
+    let (env, model) = scripted(DONE);
+    let refused = |words: &[&str], why: &str| {
+        let output = segue(&env, words);
+        assert_eq!(output.status, 2, "{words:?}: {}", output.stderr);
+        assert!(output.stderr.contains(why), "{words:?}: {}", output.stderr);
+    };
+    refused(&["run", "x", "--model", &model, "--proof", " "], "would always pass");
+    refused(&["run", "x", "--model", &model, "--max-turns", "0"], "is not a number from 1 on");
+    refused(&["config", "set", "model", "nonsense"], "names no model");
+    env.write("mine/precious.txt", "x").unwrap();
+    refused(&["demo", "--dir", "mine"], "mine is not empty");
+    assert!(!env.home().exists());
 }

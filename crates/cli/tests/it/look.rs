@@ -232,7 +232,7 @@ fn what_happened() {
     18:00:00    · script 900+40 tokens
     18:00:00      … started
     18:00:00      ✓ write_file  wrote a.txt
-                    created a.txt (1 lines, 4 bytes)
+                    created a.txt (1 line, 4 bytes)
     18:00:00      … started
     18:00:00      ✗ shell  exit 3  one
                     one
@@ -404,7 +404,7 @@ fn the_doctor() {
     ✓  git       $VERSION
     ✓  guardian  ends all that an agent has started
     ✓  index     is up to date
-    ✓  sessions  1 without a problem
+    ✓  sessions  1 without a problem at first sight (segue verify --all reads every byte)
     ── stderr
     ");
     let checks = json(&segue(&env, &["doctor", "--json"]).stdout);

@@ -34,8 +34,9 @@ pub(super) fn run(root: &Root, call: &WriteCall) -> Result<Outcome, String> {
     target.replace(&call.path, call.content.as_bytes(), None)?;
     let done = if target.stat.is_some() { "replaced" } else { "created" };
     let (lines, bytes) = (call.content.lines().count(), call.content.len());
+    let s = if lines == 1 { "" } else { "s" };
     Ok(Outcome {
-        output: format!("{done} {} ({lines} lines, {bytes} bytes)", target.shown),
+        output: format!("{done} {} ({lines} line{s}, {bytes} bytes)", target.shown),
         touched: vec![target.shown],
         ..Outcome::default()
     })
