@@ -221,7 +221,8 @@ pub(crate) fn print(text: &str) {
 pub(crate) fn check_printed() -> Result<(), CommandError> {
     match UNPRINTED.get() {
         None => Ok(()),
-        Some(why) => Err(CommandError::failed(format!("standard output: {why}"))),
+        Some(why) => Err(CommandError::failed(format!("standard output: {why}"))
+            .hint("what was recorded is on the disk all the same: segue list, segue log")),
     }
 }
 

@@ -132,7 +132,8 @@ fn helps(running: &Running, status: i32) -> Result<(), Broken> {
         return wrong("the last line is not JSON");
     };
     let error = &message["error"];
-    if !error["message"].as_str().is_some_and(|text| text.contains('/')) {
+    let names = |text: &str| text.contains('/') || text.starts_with("standard output");
+    if !error["message"].as_str().is_some_and(names) {
         return wrong("it does not say where");
     }
     if error["hints"].as_array().is_none_or(Vec::is_empty) {
