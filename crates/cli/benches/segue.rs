@@ -119,7 +119,7 @@ fn write_session(home: &Home, n: u64) -> Done {
     let id = SessionId::from_parts(1_800_000_000_000 + n, u128::from(n) * 7919);
     let at = Located { repo: format!("repo-{}", n % 20), id };
     let identity = new_identity(id, &at.repo, format!("prompt number {n}"));
-    let mut drafts = vec![Draft::from(SessionCreated { identity })];
+    let mut drafts = vec![Draft::from(SessionCreated { identity: identity.into() })];
     drafts.extend((0..10).map(|_| said("words ".repeat(20))));
     drafts.push(stopped().into());
     let (mut journal, mut prev) = (Vec::new(), Link::first(id));
@@ -161,7 +161,7 @@ fn long_session(home: &Home, events: usize) -> Done<u64> {
     let at = Located { repo: "long".into(), id };
     let dir = home.session_dir(&at);
     fs::create_dir_all(&dir)?;
-    let created = SessionCreated { identity: new_identity(id, "long", "go on".into()) };
+    let created = SessionCreated { identity: new_identity(id, "long", "go on".into()).into() };
     let place = Place { seq: 1, prev: Link::first(id), synced: 0 };
     let mut first = Vec::new();
     line::encode(&created.into(), place, Timestamp::now(), &mut first)?;

@@ -179,7 +179,7 @@ bodies! {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionCreated {
-    pub identity: Identity,
+    pub identity: Box<Identity>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -147,7 +147,7 @@ impl State {
         match &event.body {
             Body::SessionCreated(created) => {
                 self.caps = created.identity.caps;
-                self.identity = Some(created.identity.clone());
+                self.identity = Some((*created.identity).clone());
             }
             Body::SessionNamed(named) => self.name = Some(named.name.clone()),
             Body::SessionStarted(started) => self.run_began(event.at, started.caps),
@@ -251,8 +251,9 @@ impl State {
 /// How a text begins, with a sign where it goes on.
 fn beginning(text: &Payload) -> String {
     let head = text.head();
-    let mut short: String = head.chars().take(LAST_TEXT_CHARS).collect();
-    if text.blob.is_some() || short.len() < head.len() {
+    let end = head.char_indices().nth(LAST_TEXT_CHARS).map(|(at, _)| at);
+    let mut short = head[..end.unwrap_or(head.len())].to_owned();
+    if text.blob.is_some() || end.is_some() {
         short.push('…');
     }
     short

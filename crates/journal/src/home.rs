@@ -201,8 +201,13 @@ impl Home {
         let mut journal = Vec::new();
         let place = Place { seq: 1, prev: Link::first(at.id), synced: 0 };
         let path = unfinished.join(JOURNAL);
-        line::encode(&Draft::from(SessionCreated { identity }), place, now, &mut journal)
-            .map_err(|error| Error::json(&path, &error))?;
+        line::encode(
+            &Draft::from(SessionCreated { identity: identity.into() }),
+            place,
+            now,
+            &mut journal,
+        )
+        .map_err(|error| Error::json(&path, &error))?;
         disk.replace(&path, &journal).at(&path)?;
 
         disk.rename(&unfinished, &dir).at(&dir)?;

@@ -244,11 +244,12 @@ impl Appender {
     ) -> Result<(Vec<Event>, Position), Refused> {
         let kept = self.buffer.len();
         let mut events = Vec::with_capacity(drafts.len());
+        let time = (self.clock)();
+        let at_text = time.to_string();
         for draft in drafts {
             let start = self.buffer.len();
             let place = Place { seq: at.seq + 1, prev: at.link, synced: self.at.synced };
-            let time = (self.clock)();
-            let encoded = line::encode(&draft, place, time, &mut self.buffer)
+            let encoded = line::encode_at(&draft, place, &at_text, &mut self.buffer)
                 .map_err(|error| Refused::Poisoned(error.to_string()));
             let len = self.buffer.len() - start;
             let link = match encoded.and_then(|link| fits(link, len)) {
