@@ -29,7 +29,7 @@ pub const JOURNAL: &str = "journal.jsonl";
 pub const IDENTITY: &str = "session.json";
 
 /// After so many events the snapshot is renewed, so that a crash leaves a short tail to fold.
-const SNAPSHOT_EVERY: u64 = 8192;
+pub const SNAPSHOT_EVERY: u64 = 8192;
 
 /// A session as it was when it was opened. To follow it live, see [`crate::tail`].
 #[derive(Debug)]

@@ -20,7 +20,7 @@ use proptest::{
     test_runner::{FileFailurePersistence, TestRunner},
 };
 use segue_core::event::Draft;
-use segue_journal::{Durability, Error, Home, Session};
+use segue_journal::{Durability, Error, Home, Session, session::SNAPSHOT_EVERY};
 use segue_testkit::disk::{Fault, Mutant, SimDisk};
 use support::{counting_clock, me, new, said};
 use world::{Checked, Op, World};
@@ -232,7 +232,7 @@ fn a_snapshot_that_cannot_be_written_fails_no_append() {
     let disk = SimDisk::new();
     let home = Home::new(Arc::new(disk.clone()), "/home".into());
     let (mut session, _) = home.create(new("viel"), &me(), &counting_clock()).unwrap();
-    let many: Vec<Draft> = (0..5000).map(|n| said(n.to_string()).into()).collect();
+    let many: Vec<Draft> = (0..=SNAPSHOT_EVERY).map(|n| said(n.to_string()).into()).collect();
     session.append_all(many, Durability::Soon).unwrap();
     // The write and the sync of the journal come first.
     disk.fail_from(3, Fault::Enospc);

@@ -14,8 +14,16 @@ const ROOM_FOR_PROMPT: usize = 20;
 const GAP: usize = 2;
 
 /// A column and how readily it is left out: 0 never is.
-const COLUMNS: [(&str, u8); 6] =
-    [("#", 0), ("status", 0), ("agent", 2), ("turns", 4), ("spend", 3), ("updated", 1)];
+const COLUMNS: [(&str, u8); 7] = [
+    ("#", 0),
+    ("status", 0),
+    ("agent", 2),
+    ("turns", 4),
+    ("spend", 3),
+    ("updated", 1),
+    ("repo", 1),
+];
+const REPO: usize = 6;
 
 /// The colour that a status has everywhere.
 #[must_use]
@@ -39,19 +47,22 @@ pub fn list_table(rows: &[Row], style: &Style, now: Timestamp) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let cells: Vec<[String; 6]> = rows.iter().map(|row| cells(row, now)).collect();
+    let cells: Vec<[String; 7]> = rows.iter().map(|row| cells(row, now)).collect();
     let widths: Vec<usize> = (0..COLUMNS.len())
         .map(|n| cells.iter().map(|row| style::width(&row[n])).max().unwrap_or(0))
         .zip(COLUMNS)
         .map(|(width, (head, _))| width.max(head.len()))
         .collect();
-    let shown = fitting(&widths, style.width);
+    // In a list of one repository, its name says nothing.
+    let several = rows.iter().any(|row| row.at.repo != rows[0].at.repo);
+    let columns = (0..COLUMNS.len()).filter(|&n| n != REPO || several).collect();
+    let shown = fitting(columns, &widths, style.width);
     let used: usize = shown.iter().map(|&n| widths[n] + GAP).sum();
     let room = style.width.saturating_sub(used).max(1);
 
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    let pick = |row: &[String; 6]| shown.iter().map(|&n| row[n].clone()).collect::<Vec<_>>();
+    let pick = |row: &[String; 7]| shown.iter().map(|&n| row[n].clone()).collect::<Vec<_>>();
     let mut head: Vec<String> = shown.iter().map(|&n| COLUMNS[n].0.to_owned()).collect();
     head.push(shorten("prompt", room).into_owned());
     table.set_header(head);
@@ -74,8 +85,7 @@ pub fn list_table(rows: &[Row], style: &Style, now: Timestamp) -> String {
 }
 
 /// The columns that leave room for the prompt.
-fn fitting(widths: &[usize], total: usize) -> Vec<usize> {
-    let mut shown: Vec<usize> = (0..COLUMNS.len()).collect();
+fn fitting(mut shown: Vec<usize>, widths: &[usize], total: usize) -> Vec<usize> {
     let used = |shown: &[usize]| shown.iter().map(|&n| widths[n] + GAP).sum::<usize>();
     while used(&shown) + ROOM_FOR_PROMPT > total
         && let Some(at) = (0..shown.len())
@@ -87,7 +97,8 @@ fn fitting(widths: &[usize], total: usize) -> Vec<usize> {
     shown
 }
 
-fn cells(row: &Row, now: Timestamp) -> [String; 6] {
+fn cells(row: &Row, now: Timestamp) -> [String; 7] {
+    let repo = row.repo_identity.rsplit('/').next().unwrap_or_default();
     [
         row.number.map_or_else(|| "–".to_owned(), |number| number.to_string()),
         row.status().to_string(),
@@ -95,6 +106,7 @@ fn cells(row: &Row, now: Timestamp) -> [String; 6] {
         row.turns.to_string(),
         spend(row),
         relative(row.updated_at, now),
+        shorten(&sanitize(repo), 20).into_owned(),
     ]
 }
 

@@ -51,20 +51,20 @@ fn the_list() {
     assert_snapshot!(at_width(&env, 60, &["ls", "--all"]), @"
     status 0
     ── stdout
-    #  status     agent   updated     prompt
-    5  completed  native  now         Of another repository
-    4  failed     native  2 min ago   Fail
-    3  completed  native  6 h ago     parser · Rework the parse…
-    2  cap:steps  native  2 d ago     Write a.txt
-    1  completed  native  2026-09-01  Write down what you find…
+    #  status     updated     repo   prompt
+    5  completed  now         other  Of another repository
+    4  failed     2 min ago   repo   Fail
+    3  completed  6 h ago     repo   parser · Rework the parser…
+    2  cap:steps  2 d ago     repo   Write a.txt
+    1  completed  2026-09-01  repo   Write down what you find i…
     ── stderr
     ");
     assert_snapshot!(at_width(&env, 100, &["list", "--all", "--limit", "2"]), @"
     status 0
     ── stdout
-    #  status     agent   turns  spend  updated    prompt
-    5  completed  native      1    940  now        Of another repository
-    4  failed     native      1     94  2 min ago  Fail
+    #  status     agent   turns  spend  updated    repo   prompt
+    5  completed  native      1    940  now        other  Of another repository
+    4  failed     native      1     94  2 min ago  repo   Fail
     ── stderr
     there are more: --limit 0 shows all
     ");

@@ -650,3 +650,18 @@ fn times_and_sums() {
     assert_eq!(style::shorten("abc", 0), "");
     assert_eq!(sanitize("plain ünï 👩‍💻"), "plain ünï 👩‍💻");
 }
+
+#[test]
+fn a_list_of_several_repositories_names_them() {
+    let (_dir, mut rows) = rows();
+    let head = |rows: &[Row]| {
+        let table = list_table(rows, &Style::plain(100), at(86_400));
+        table.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(head(&rows), "# status agent turns spend updated prompt");
+    rows[0].at.repo = "another".into();
+    rows[0].repo_identity = "github.com/user/another".into();
+    assert_eq!(head(&rows), "# status agent turns spend updated repo prompt");
+    let table = list_table(&rows, &Style::plain(100), at(86_400));
+    assert_eq!(table.lines().filter(|line| line.contains(" another ")).count(), 1, "{table}");
+}
