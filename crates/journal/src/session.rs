@@ -8,7 +8,7 @@ use std::{
 
 use segue_core::{
     Identity, Payload, SessionId, State,
-    event::{Body, Draft, Event, JournalRepaired, VERSION},
+    event::{Draft, Event, JournalRepaired, VERSION},
 };
 
 use crate::{
@@ -333,13 +333,4 @@ pub fn read_identity(disk: &dyn Disk, dir: &Path) -> Result<Identity> {
     let path = dir.join(IDENTITY);
     let bytes = disk.read(&path).at(&path)?;
     serde_json::from_slice(&bytes).map_err(|error| Error::json(&path, &error))
-}
-
-/// The identity in the journal's first event.
-#[must_use]
-pub fn identity_in(event: &Event) -> Option<&Identity> {
-    match &event.body {
-        Body::SessionCreated(created) => Some(&created.identity),
-        _ => None,
-    }
 }

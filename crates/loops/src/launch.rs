@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use segue_core::{
     State,
     caps::{Cap, Caps},
-    event::{Process, Reason, SessionResumed, SessionStarted, SessionStopped},
+    event::{Draft, Process, Reason, SessionResumed, SessionStarted, SessionStopped},
     state::Phase,
 };
 use segue_journal::{
@@ -74,9 +74,10 @@ pub fn start(
     around: Surroundings<'_>,
 ) -> Result<SessionStopped, LaunchError> {
     let caps = session.state().caps;
-    let (mut agent, workspace) = agent_for(&session, native, caps)?;
+    let workspace = workspace(&session);
+    let mut agent = native_agent(native, &workspace, caps)?;
     let started = SessionStarted { by: around.process(), caps };
-    work(session, Begin::Start(started), &mut agent, &workspace, None, around)
+    work(session, started.into(), &mut agent, &workspace, None, around)
 }
 
 /// Creates a session and gives it its number. Nothing runs yet.
@@ -132,36 +133,15 @@ pub fn resume(
         workspace: how.workspace,
         leftovers_ended: sweep.found.iter().map(|found| found.pid).collect(),
     };
-    let begin = Begin::Resume(resumed);
-    let workspace = begin.workspace(&session);
+    let workspace = resumed.workspace.clone().unwrap_or_else(|| workspace(&session));
     let mut agent = native_agent(native, &workspace, caps)?;
     agent.recall(session.session())?;
-    work(session, begin, &mut agent, &workspace, how.prompt.as_deref(), around)
+    work(session, resumed.into(), &mut agent, &workspace, how.prompt.as_deref(), around)
 }
 
-enum Begin {
-    Start(SessionStarted),
-    Resume(SessionResumed),
-}
-
-impl Begin {
-    fn workspace(&self, session: &LockedSession) -> PathBuf {
-        let named = match self {
-            Self::Resume(SessionResumed { workspace, .. }) => workspace.clone(),
-            Self::Start(_) => None,
-        };
-        named.or_else(|| session.state().workspace().map(Into::into)).unwrap_or_default()
-    }
-}
-
-fn agent_for(
-    session: &LockedSession,
-    native: NativeConfig,
-    caps: Caps,
-) -> Result<(Native, PathBuf), LaunchError> {
-    let workspace = session.state().workspace().map(PathBuf::from).unwrap_or_default();
-    let agent = native_agent(native, &workspace, caps)?;
-    Ok((agent, workspace))
+/// Where the agent works, unless a resume names another place.
+fn workspace(session: &LockedSession) -> PathBuf {
+    session.state().workspace().map(PathBuf::from).unwrap_or_default()
 }
 
 /// Refuses a cap on money that could not be kept.
@@ -184,7 +164,7 @@ fn native_agent(
 
 fn work(
     session: LockedSession,
-    begin: Begin,
+    begin: Draft,
     agent: &mut Native,
     workspace: &std::path::Path,
     prompt: Option<&str>,
@@ -193,11 +173,7 @@ fn work(
     let Surroundings { clock, interrupt, observer, me, .. } = around;
     let (disk, dir) = (Arc::clone(session.session().disk()), session.session().dir().to_owned());
     let mut supervisor = Supervisor::new(session, Arc::clone(&clock), interrupt, observer);
-    let begun = match begin {
-        Begin::Start(started) => supervisor.commit(started),
-        Begin::Resume(resumed) => supervisor.commit(resumed),
-    };
-    let done = match begun {
+    let done = match supervisor.commit(begin) {
         Ok(_) => solo::run(&mut supervisor, agent, workspace, prompt),
         Err(segue_runner::Halt::Stop(stop)) => Ok(*stop),
         Err(segue_runner::Halt::Journal(error)) => Err(error),

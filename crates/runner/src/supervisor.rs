@@ -65,14 +65,6 @@ pub trait Observer {
     fn progress(&mut self, _what: Activity<'_>) {}
 }
 
-/// Watches nothing.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Unobserved;
-
-impl Observer for Unobserved {
-    fn event(&mut self, _: &Event) {}
-}
-
 /// What is going on between two events.
 #[derive(Clone, Copy, Debug)]
 pub enum Activity<'a> {

@@ -94,12 +94,6 @@ impl Call {
             Self::Shell(_) => "shell",
         }
     }
-
-    /// Whether it can change anything: what only reads may be run again without asking.
-    #[must_use]
-    pub fn has_effects(&self) -> bool {
-        matches!(self, Self::Write(_) | Self::Edit(_) | Self::Shell(_))
-    }
 }
 
 /// Reads a tool call as the model sent it.
