@@ -95,6 +95,8 @@ fn new_identity(id: SessionId, repo: &str, prompt: String) -> Identity {
         loop_kind: LoopKind::Solo,
         agent: "native".into(),
         model: Some("script".into()),
+        permission: Default::default(),
+        vendor_args: Vec::new(),
         prompt: Payload::inline(prompt),
         proof: None,
         caps: Caps::default(),
@@ -136,7 +138,7 @@ fn write_session(home: &Home, n: u64) -> Done {
 }
 
 fn said(text: String) -> Draft {
-    TextWritten { text: Payload::inline(text) }.into()
+    TextWritten { text: Payload::inline(text), partial: false }.into()
 }
 
 fn list(missed: &mut u32) -> Done {

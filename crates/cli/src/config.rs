@@ -155,6 +155,27 @@ pub(crate) const KEYS: &[Key] = &[
         Kind::Count,
         "How often a failed model call is made, all in all.",
     ),
+    key(
+        "agents.attempts",
+        None,
+        Some("2"),
+        Kind::Count,
+        "How often a vendor's program is tried, all in all, when its model's server fails.",
+    ),
+    key(
+        "agents.silence",
+        None,
+        Some("10m"),
+        Kind::Duration,
+        "A vendor's program that says nothing for so long is stopped.",
+    ),
+    key(
+        "agents.tool_silence",
+        None,
+        Some("1h"),
+        Kind::Duration,
+        "The same, while one of its tools runs.",
+    ),
 ];
 
 /// Where a value comes from.
@@ -253,7 +274,7 @@ impl Config {
         self.get(name).and_then(|text| parse_count(text).ok())
     }
 
-    fn duration(&self, name: &str) -> Option<Duration> {
+    pub(crate) fn duration(&self, name: &str) -> Option<Duration> {
         self.get(name).and_then(|text| parse_duration(text).ok())
     }
 
@@ -275,7 +296,15 @@ impl Config {
     }
 
     pub(crate) fn attempts(&self) -> u32 {
-        self.count("native.attempts").and_then(|n| u32::try_from(n).ok()).unwrap_or(5)
+        self.tries("native.attempts").unwrap_or(5)
+    }
+
+    pub(crate) fn agent_attempts(&self) -> u32 {
+        self.tries("agents.attempts").unwrap_or(2)
+    }
+
+    fn tries(&self, name: &str) -> Option<u32> {
+        self.count(name).and_then(|n| u32::try_from(n).ok())
     }
 
     /// How to reach a provider's API. A server for Chat Completions may be named by the OpenAI

@@ -177,8 +177,16 @@ pub(crate) fn exit_of(stop: &SessionStopped) -> Exit {
     match stop.reason {
         Reason::Done => Exit::Done,
         Reason::Interrupted => Exit::Interrupted(stop.signal.unwrap_or(2)),
-        Reason::Limit | Reason::Cap | Reason::Looping | Reason::AgentCrashed => Exit::Stopped,
-        Reason::Failed | Reason::Disk | Reason::Unknown => Exit::Failed,
+        Reason::Limit
+        | Reason::Cap
+        | Reason::Looping
+        | Reason::Silent
+        | Reason::Overloaded
+        | Reason::Unreachable
+        | Reason::StreamCut
+        | Reason::ContextExhausted
+        | Reason::AgentCrashed => Exit::Stopped,
+        Reason::Failed | Reason::NotSignedIn | Reason::Disk | Reason::Unknown => Exit::Failed,
     }
 }
 

@@ -98,7 +98,7 @@ pub fn certainty(state: &State) -> Certainty {
     let turn = &state.turn;
     let mut found = Certainty { call_lost: turn.open && turn.calling, ..Certainty::default() };
     if turn.open {
-        for call in &turn.tools {
+        for call in turn.calls() {
             let class = match call.progress {
                 Progress::Returned => &mut found.done,
                 Progress::Called => &mut found.not_done,
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(journal.step(), Step::CallModel);
         let journal = journal
             .call()
-            .with("", TextWritten { text: Payload::inline("done") })
+            .with("", TextWritten { text: Payload::inline("done"), partial: false })
             .seal(ModelStop::EndTurn);
         assert_eq!(journal.step(), Step::EndTurn(Outcome::Finished));
         assert_eq!(journal.0.usage.total(), 2);

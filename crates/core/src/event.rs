@@ -23,6 +23,7 @@ use crate::{
     caps::{Cap, Caps},
     identity::Identity,
     payload::Payload,
+    permission::Permission,
     usage::{Micros, Usage},
 };
 
@@ -172,6 +173,15 @@ bodies! {
     "tool.returned" => ToolReturned,
     "proof.started" => ProofStarted,
     "proof.returned" => ProofReturned,
+    /// A vendor's program is about to run. What it calls its session is here where we could choose it.
+    "agent.started" => AgentStarted,
+    /// What the vendor's program said of itself, once it had.
+    "agent.introduced" => AgentIntroduced,
+    "agent.exited" => AgentExited,
+    /// Tokens of a vendor's model calls; Segue's own are counted by `model.replied`.
+    "usage.reported" => UsageReported,
+    /// How much of the account's allowance is used, where the vendor tells.
+    "quota.told" => QuotaTold,
     "limit.hit" => LimitHit,
     /// Something a person should know, which stopped nothing.
     "warning.raised" => WarningRaised,
@@ -217,6 +227,9 @@ pub struct SessionResumed {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub workspace: Option<PathBuf>,
+    /// What the agent may do from now on, where that is something else than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permission: Option<Permission>,
     /// Processes of the run before that were still alive, and were ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leftovers_ended: Vec<u32>,
@@ -230,7 +243,18 @@ pub enum Reason {
     Done,
     Limit,
     Interrupted,
+    /// The agent's process died, or ended without its last word.
     AgentCrashed,
+    /// The model's server has too much to do, or fails.
+    Overloaded,
+    /// The model's server can't be reached.
+    Unreachable,
+    /// The answer broke off, again and again.
+    StreamCut,
+    ContextExhausted,
+    NotSignedIn,
+    /// The agent said nothing for too long.
+    Silent,
     Cap,
     /// The same step again and again.
     Looping,
@@ -337,6 +361,10 @@ pub enum Failure {
     BadRequest,
     Cancelled,
     Script,
+    /// The vendor has no session of that id any more.
+    SessionGone,
+    /// The agent's process ended without its last word.
+    Died,
     #[serde(other)]
     Unknown,
 }
@@ -344,6 +372,9 @@ pub enum Failure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TextWritten {
     pub text: Payload,
+    /// The rest of it never came.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -441,9 +472,98 @@ impl ProofReturned {
     }
 }
 
+/// How a vendor's program was brought to the conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// A conversation of its own. With earlier turns in the session, the packet tells of them.
+    New,
+    Resumed,
+    Forked,
+    #[serde(other)]
+    Unknown,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentStarted {
+    pub entry: Entry,
+    /// What the vendor calls its session, where that is known before it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendor_session: Option<String>,
+    /// The program and its arguments, without the prompt.
+    pub command: String,
+    /// What was said to it, where that is not just the turn's prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<Payload>,
+    #[schemars(with = "String")]
+    pub cwd: PathBuf,
+    pub permission: Permission,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where in the turn's stream file the bytes of this run begin.
+    #[serde(default)]
+    pub stream_from: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentIntroduced {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendor_session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+}
+
+/// How a vendor's program ended. The status decides nothing: the stream does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentExited {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// Lines that it printed.
+    #[serde(default)]
+    pub lines: u64,
+    /// Those among them that could not be read. They are in the stream file.
+    #[serde(default)]
+    pub unread_lines: u64,
+    /// How its standard error ended, where it did not end well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_words: Option<Payload>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UsageReported {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub usage: Usage,
+    /// Absent where neither the vendor nor we know it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<Micros>,
+    /// The cost is that of everything since the program was started: what came without a price is
+    /// paid for now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub settles: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QuotaTold {
+    /// The vendor's word for it: `five_hour`, `weekly`.
+    pub window: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_percent: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub resets_at: Option<Timestamp>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitHit {
     pub message: String,
+    /// The vendor's word for the allowance that is used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub resets_at: Option<Timestamp>,

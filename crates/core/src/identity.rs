@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{caps::Caps, id::SessionId, payload::Payload};
+use crate::{caps::Caps, id::SessionId, payload::Payload, permission::Permission};
 
 /// The version of `session.json` that this Segue writes.
 pub const VERSION: u32 = 1;
@@ -29,9 +29,15 @@ pub struct Identity {
     #[serde(rename = "loop")]
     pub loop_kind: LoopKind,
     pub agent: String,
-    /// Which model a native agent speaks to.
+    /// Which model the agent speaks to; a vendor's own choice where it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What the agent may do.
+    #[serde(default)]
+    pub permission: Permission,
+    /// Flags for the vendor's program that Segue passes on unread.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vendor_args: Vec<String>,
     pub prompt: Payload,
     /// A command whose success is the loop's rule for "done".
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,6 +78,9 @@ pub struct Lineage {
     pub from: SessionId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
+    /// What the vendor calls the session that this one comes from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendor_session: Option<String>,
     pub how: How,
 }
 

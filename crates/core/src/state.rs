@@ -13,16 +13,21 @@ use serde::{Deserialize, Serialize};
 use crate::{
     caps::Caps,
     event::{
-        Body, Event, Failure, ModelReplied, ModelStop, Outcome, ProofReturned, SessionStopped,
-        ToolStatus,
+        AgentStarted, Body, Event, Failure, ModelReplied, ModelStop, Outcome, ProofReturned,
+        QuotaTold, SessionStopped, ToolStatus,
     },
     identity::Identity,
     payload::Payload,
+    permission::Permission,
     usage::{Micros, Usage},
 };
 
 /// How much of a text a list shows.
 const LAST_TEXT_CHARS: usize = 160;
+
+/// The most tool calls of a reply, and windows of a quota, that the state holds.
+const MOST_CALLS: usize = 64;
+const MOST_WINDOWS: usize = 8;
 
 /// Everything that is known of a session at one point of its journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,6 +53,18 @@ pub struct State {
     /// The place of work, where a resume changed it.
     #[schemars(with = "Option<String>")]
     pub workspace: Option<PathBuf>,
+    /// What the agent may do, where a resume changed it.
+    #[serde(default)]
+    pub permission: Option<Permission>,
+    /// The vendors' own sessions, the last one of each agent.
+    #[serde(default)]
+    pub vendors: Vec<VendorSession>,
+    /// The last that was told of each of the vendor's windows.
+    #[serde(default)]
+    pub quotas: Vec<QuotaTold>,
+    /// Lines of vendors' streams that could not be read.
+    #[serde(default)]
+    pub unread_lines: u64,
     pub turn: Turn,
     /// Whole replies of the session.
     pub replies: u64,
@@ -98,6 +115,35 @@ pub struct Turn {
     pub reply: Option<ModelStop>,
     /// How the turn ended, once it has.
     pub outcome: Option<Outcome>,
+    /// How often a vendor's program was started for this turn.
+    #[serde(default)]
+    pub spawns: u32,
+    /// The last of them has not ended, as far as the journal knows.
+    #[serde(default)]
+    pub running: bool,
+    /// Calls of the last of them whose price is still to be told.
+    #[serde(default)]
+    pub unpriced: u64,
+    /// Where the bytes of the last of them begin in the turn's stream file.
+    #[serde(default)]
+    pub stream_from: u64,
+}
+
+/// One vendor's session: all that is needed to find it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VendorSession {
+    pub agent: String,
+    /// What the vendor calls it, once that is known.
+    pub id: Option<String>,
+    pub command: String,
+    #[schemars(with = "String")]
+    pub cwd: PathBuf,
+    #[schemars(with = "String")]
+    pub spawned_at: Timestamp,
+    pub model: Option<String>,
+    pub version: Option<String>,
+    /// The last turn that was given to it.
+    pub turn: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -155,6 +201,7 @@ impl State {
                 self.run_began(event.at, resumed.caps);
                 self.model = resumed.model.clone().or(self.model.take());
                 self.workspace = resumed.workspace.clone().or(self.workspace.take());
+                self.permission = resumed.permission.or(self.permission);
             }
             Body::SessionStopped(stopped) => {
                 self.phase = Phase::Stopped;
@@ -164,6 +211,40 @@ impl State {
             Body::ProofStarted(_) => self.proof = Proof::Started,
             Body::ProofReturned(returned) => self.proof = Proof::of(returned),
             Body::LimitHit(_) | Body::WarningRaised(_) => {}
+            Body::AgentStarted(started) => self.spawned(event, started),
+            Body::AgentIntroduced(told) => {
+                if let Some(vendor) = self.vendor_of(event) {
+                    let keep = |new: &Option<String>, old: &mut Option<String>| {
+                        *old = new.clone().or(old.take());
+                    };
+                    keep(&told.vendor_session, &mut vendor.id);
+                    keep(&told.model, &mut vendor.model);
+                    keep(&told.version, &mut vendor.version);
+                }
+            }
+            Body::AgentExited(exited) => {
+                self.turn.running = false;
+                self.unread_lines += exited.unread_lines;
+            }
+            Body::UsageReported(reported) => {
+                self.usage += reported.usage;
+                let open = &mut self.turn.unpriced;
+                if reported.settles {
+                    self.unpriced_calls = self.unpriced_calls.saturating_sub(std::mem::take(open));
+                }
+                match reported.cost_micros {
+                    Some(cost) => self.cost += cost,
+                    None => {
+                        self.unpriced_calls += 1;
+                        *open += 1;
+                    }
+                }
+            }
+            Body::QuotaTold(told) => {
+                self.quotas.retain(|known| known.window != told.window);
+                self.quotas.truncate(MOST_WINDOWS - 1);
+                self.quotas.push(told.clone());
+            }
             Body::Unknown { .. } => self.unknown_events += 1,
             _ => self.apply_to_turn(event),
         }
@@ -176,6 +257,36 @@ impl State {
         self.runs += 1;
         self.caps = caps;
         self.turn.failed_attempts = 0;
+    }
+
+    /// The vendor's program is about to run: from here on it may have got the prompt.
+    fn spawned(&mut self, event: &Event, started: &AgentStarted) {
+        let agent = event.agent.clone().unwrap_or_default();
+        let before = self.vendors.iter().position(|known| known.agent == agent);
+        let before = before.map(|at| self.vendors.swap_remove(at));
+        // A new conversation has nothing of the one before, above all not its id.
+        let before = before.filter(|known| known.id == started.vendor_session);
+        self.vendors.push(VendorSession {
+            agent,
+            id: started.vendor_session.clone(),
+            command: started.command.clone(),
+            cwd: started.cwd.clone(),
+            spawned_at: event.at,
+            model: before.as_ref().and_then(|known| known.model.clone()),
+            version: started.version.clone().or(before.and_then(|known| known.version)),
+            turn: self.turn.number,
+        });
+        self.turn.spawns += 1;
+        self.turn.stream_from = started.stream_from;
+        self.turn.unpriced = 0;
+        self.turn.running = true;
+        // Whatever ran under the program before this one was settled, or ended with it.
+        self.turn.unsealed.retain(|call| call.progress == Progress::Returned);
+    }
+
+    fn vendor_of(&mut self, event: &Event) -> Option<&mut VendorSession> {
+        let agent = event.agent.as_deref()?;
+        self.vendors.iter_mut().find(|known| known.agent == agent)
     }
 
     fn apply_to_turn(&mut self, event: &Event) {
@@ -192,6 +303,7 @@ impl State {
             Body::TurnEnded(ended) => {
                 turn.open = false;
                 turn.outcome = Some(ended.outcome);
+                turn.running = false;
             }
             Body::ModelCalled(_) => {
                 turn.calling = true;
@@ -206,14 +318,27 @@ impl State {
             Body::TextWritten(written) => {
                 self.last_text = Some(beginning(&written.text));
             }
-            Body::ToolCalled(called) => turn.unsealed.push(ToolCall {
-                id: event.id.clone().unwrap_or_default(),
-                name: called.name.clone(),
-                progress: Progress::Called,
-            }),
+            Body::ToolCalled(called) => {
+                // A vendor's turn has no seals, and may have any number of calls.
+                if turn.unsealed.len() >= MOST_CALLS {
+                    let done = |call: &ToolCall| call.progress == Progress::Returned;
+                    let oldest = turn.unsealed.iter().position(done).unwrap_or(0);
+                    turn.unsealed.remove(oldest);
+                }
+                turn.unsealed.push(ToolCall {
+                    id: event.id.clone().unwrap_or_default(),
+                    name: called.name.clone(),
+                    progress: Progress::Called,
+                });
+            }
             Body::ModelReplied(replied) => self.replied(replied),
             Body::ToolStarted(_) => turn.advance(event, Progress::Started),
-            Body::ToolReturned(_) => turn.advance(event, Progress::Returned),
+            Body::ToolReturned(_) => {
+                turn.advance(event, Progress::Returned);
+                if turn.spawns > 0 {
+                    self.tool_calls += 1;
+                }
+            }
             _ => {}
         }
     }
@@ -241,6 +366,19 @@ impl State {
         self.workspace.as_deref().or(self.identity.as_ref().map(|found| found.workspace.as_path()))
     }
 
+    /// What the agent may do, after every resume that said something else.
+    #[must_use]
+    pub fn permission(&self) -> Permission {
+        let first = self.identity.as_ref().map(|found| found.permission);
+        self.permission.or(first).unwrap_or_default()
+    }
+
+    /// What an agent's vendor calls its part of this session.
+    #[must_use]
+    pub fn vendor(&self, agent: &str) -> Option<&VendorSession> {
+        self.vendors.iter().find(|known| known.agent == agent)
+    }
+
     /// The model to call, after every resume that named another one.
     #[must_use]
     pub fn model(&self) -> Option<&str> {
@@ -262,9 +400,17 @@ fn beginning(text: &Payload) -> String {
 impl Turn {
     fn advance(&mut self, event: &Event, progress: Progress) {
         let id = event.id.as_deref().unwrap_or_default();
-        if let Some(call) = self.tools.iter_mut().find(|call| call.id == id) {
+        let mut calls = self.tools.iter_mut().chain(&mut self.unsealed);
+        if let Some(call) = calls.find(|call| call.id == id) {
             call.progress = progress;
         }
+    }
+
+    /// The tool calls that are under way or were lately: those of the last whole reply, or those
+    /// that a vendor's program told of.
+    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        let vendors = self.unsealed.iter().filter(|_| self.spawns > 0);
+        self.tools.iter().chain(vendors)
     }
 }
 

@@ -18,7 +18,7 @@ use std::{
 };
 
 use segue_core::{
-    Identity, SessionId,
+    Identity, Permission, SessionId,
     caps::Caps,
     event::{Draft, SessionCreated, SessionNamed},
     identity::{self, Lineage, LoopKind, RepoRef},
@@ -49,6 +49,8 @@ pub struct NewSession {
     pub loop_kind: LoopKind,
     pub agent: String,
     pub model: Option<String>,
+    pub permission: Permission,
+    pub vendor_args: Vec<String>,
     pub prompt: String,
     pub proof: Option<String>,
     pub caps: Caps,
@@ -188,6 +190,8 @@ impl Home {
             loop_kind: new.loop_kind,
             agent: new.agent,
             model: new.model,
+            permission: new.permission,
+            vendor_args: new.vendor_args,
             prompt: blob::payload(disk, &unfinished, &new.prompt)?,
             proof: new.proof,
             caps: new.caps,

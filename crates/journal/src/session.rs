@@ -21,7 +21,7 @@ use crate::{
     reverse::Reverse,
     scan::{Ending, Lines, Position, Scanner},
     snapshot,
-    stream::Stream,
+    stream::{self, Stream, Voice},
     writer::{Durability, Writer, WriterThread},
 };
 
@@ -119,6 +119,17 @@ impl Session {
             each(&line.event)?;
         }
         Ok(())
+    }
+
+    /// What an agent printed in a turn, from an offset of its stream file on, as much as fits.
+    pub fn read_stream(
+        &self,
+        turn: u32,
+        agent: &str,
+        from: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
+        stream::read(&*self.disk, &self.dir, (turn, agent), from, buffer)
     }
 
     /// The events that were read, from the last to the first.
@@ -254,9 +265,19 @@ impl LockedSession {
         blob::payload(&*self.session.disk, &self.session.dir, text)
     }
 
+    /// Writes a text into a file of its own beside the streams, for a program that can only be told
+    /// where to look.
+    pub fn text_file(&self, name: &str, text: &str) -> Result<PathBuf> {
+        let dir = self.session.dir.join("streams");
+        self.session.disk.create_dir_all(&dir).at(&dir)?;
+        let path = dir.join(name);
+        self.session.disk.replace(&path, text.as_bytes()).at(&path)?;
+        Ok(path)
+    }
+
     /// A file for an agent's own output, byte for byte.
-    pub fn stream(&self, turn: u32, agent: &str) -> Result<Stream> {
-        Stream::open(&*self.session.disk, &self.session.dir, turn, agent)
+    pub fn stream(&self, turn: u32, agent: &str, voice: Voice) -> Result<Stream> {
+        Stream::open(&*self.session.disk, &self.session.dir, turn, agent, voice)
     }
 
     #[must_use]

@@ -37,6 +37,8 @@ fn new(prompt: &str) -> NewSession {
         loop_kind: LoopKind::Solo,
         agent: "native".into(),
         model: None,
+        permission: Default::default(),
+        vendor_args: Vec::new(),
         prompt: prompt.into(),
         proof: None,
         caps: Caps::default(),
@@ -47,7 +49,7 @@ fn new(prompt: &str) -> NewSession {
 }
 
 fn said(text: &str) -> TextWritten {
-    TextWritten { text: Payload::inline(text) }
+    TextWritten { text: Payload::inline(text), partial: false }
 }
 
 /// A session of eleven events, closed, and the directory that it is in.

@@ -1,9 +1,12 @@
 //! Bringing a session to work: a new one, or one that stands still.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use segue_core::{
-    State,
+    Permission, State,
     caps::{Cap, Caps},
     event::{Draft, Process, Reason, SessionResumed, SessionStarted, SessionStopped},
     state::Phase,
@@ -13,10 +16,11 @@ use segue_journal::{
     session::Mended,
 };
 use segue_runner::{
-    Interrupt, Observer, Supervisor,
+    Agent, Interrupt, Observer, Supervisor,
     native::{Native, NativeConfig},
     process,
     supervisor::stop,
+    vendor::{Hired, VendorConfig},
 };
 
 use crate::solo;
@@ -67,17 +71,62 @@ impl Surroundings<'_> {
     }
 }
 
+/// Who will work.
+#[derive(Debug)]
+pub enum Worker {
+    Native(NativeConfig),
+    Vendor(VendorConfig),
+}
+
+impl Worker {
+    /// Refuses a cap on money that could not be kept.
+    pub fn check_price(&self, caps: Caps) -> Result<(), LaunchError> {
+        let (priced, model) = match self {
+            Self::Native(native) => (native.price().is_some(), native.model.name().to_owned()),
+            Self::Vendor(vendor) => {
+                let model = vendor.model.clone();
+                let known = vendor.price().is_some() || vendor.vendor.card().can.cost;
+                (known, model.unwrap_or_else(|| format!("{}'s model", vendor.vendor.card().name)))
+            }
+        };
+        match caps.cost_micros.is_some() && !priced {
+            true => Err(LaunchError::NoPrice { model }),
+            false => Ok(()),
+        }
+    }
+
+    fn agent(
+        self,
+        state: &State,
+        permission: Permission,
+        workspace: &Path,
+        caps: Caps,
+    ) -> Result<Box<dyn Agent>, LaunchError> {
+        self.check_price(caps)?;
+        let wrong = |source| LaunchError::Workspace { path: workspace.to_owned(), source };
+        Ok(match self {
+            Self::Native(native) => Box::new(Native::new(native, workspace).map_err(wrong)?),
+            Self::Vendor(vendor) => {
+                std::fs::read_dir(workspace).map_err(wrong)?;
+                let extra = state.identity.as_ref().map(|found| found.vendor_args.as_slice());
+                Box::new(Hired::new(vendor, workspace, permission, extra.unwrap_or_default()))
+            }
+        })
+    }
+}
+
 /// Starts a session that [`create`] made.
 pub fn start(
     session: LockedSession,
-    native: NativeConfig,
+    worker: Worker,
     around: Surroundings<'_>,
 ) -> Result<SessionStopped, LaunchError> {
-    let caps = session.state().caps;
+    let state = session.state();
+    let caps = state.caps;
     let workspace = workspace(&session);
-    let mut agent = native_agent(native, &workspace, caps)?;
+    let mut agent = worker.agent(state, state.permission(), &workspace, caps)?;
     let started = SessionStarted { by: around.process(), caps };
-    work(session, started.into(), &mut agent, &workspace, None, around)
+    work(session, started.into(), agent.as_mut(), &workspace, None, around)
 }
 
 /// Creates a session and gives it its number. Nothing runs yet.
@@ -96,6 +145,7 @@ pub struct Resume {
     pub caps: Caps,
     pub model: Option<String>,
     pub workspace: Option<PathBuf>,
+    pub permission: Option<Permission>,
     /// What was printed before.
     pub plan: Vec<String>,
 }
@@ -104,7 +154,7 @@ pub struct Resume {
 pub fn resume(
     session: Session,
     how: Resume,
-    native: NativeConfig,
+    worker: Worker,
     around: Surroundings<'_>,
     mended: impl FnOnce(&[Mended]),
 ) -> Result<SessionStopped, LaunchError> {
@@ -131,12 +181,15 @@ pub fn resume(
         crashed: session.state().phase == Phase::Running,
         model: how.model,
         workspace: how.workspace,
+        permission: how.permission,
         leftovers_ended: sweep.found.iter().map(|found| found.pid).collect(),
     };
     let workspace = resumed.workspace.clone().unwrap_or_else(|| workspace(&session));
-    let mut agent = native_agent(native, &workspace, caps)?;
+    let state = session.state();
+    let permission = resumed.permission.unwrap_or_else(|| state.permission());
+    let mut agent = worker.agent(state, permission, &workspace, caps)?;
     agent.recall(session.session())?;
-    work(session, resumed.into(), &mut agent, &workspace, how.prompt.as_deref(), around)
+    work(session, resumed.into(), agent.as_mut(), &workspace, how.prompt.as_deref(), around)
 }
 
 /// Where the agent works, unless a resume names another place.
@@ -144,29 +197,11 @@ fn workspace(session: &LockedSession) -> PathBuf {
     session.state().workspace().map(PathBuf::from).unwrap_or_default()
 }
 
-/// Refuses a cap on money that could not be kept.
-pub fn check_price(native: &NativeConfig, caps: Caps) -> Result<(), LaunchError> {
-    if caps.cost_micros.is_some() && native.price().is_none() {
-        return Err(LaunchError::NoPrice { model: native.model.name().to_owned() });
-    }
-    Ok(())
-}
-
-fn native_agent(
-    native: NativeConfig,
-    workspace: &std::path::Path,
-    caps: Caps,
-) -> Result<Native, LaunchError> {
-    check_price(&native, caps)?;
-    Native::new(native, workspace)
-        .map_err(|source| LaunchError::Workspace { path: workspace.to_owned(), source })
-}
-
 fn work(
     session: LockedSession,
     begin: Draft,
-    agent: &mut Native,
-    workspace: &std::path::Path,
+    agent: &mut dyn Agent,
+    workspace: &Path,
     prompt: Option<&str>,
     around: Surroundings<'_>,
 ) -> Result<SessionStopped, LaunchError> {

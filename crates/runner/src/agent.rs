@@ -1,9 +1,17 @@
 //! What a loop asks of an agent, whoever it is.
 
+use segue_journal::Session;
+
 use crate::supervisor::{Halt, Supervisor};
 
 /// Something that takes a prompt and yields steps.
 pub trait Agent {
+    /// Reads what the agent will need of a session that it goes on with. Damage is found here,
+    /// before anything is added.
+    fn recall(&mut self, _session: &Session) -> segue_journal::Result<()> {
+        Ok(())
+    }
+
     /// Goes on with the open turn, from wherever the journal says it is, until it ends.
     fn turn(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt>;
 

@@ -1,6 +1,7 @@
 //! One turn of one agent: bytes in, journalled events out.
 //!
-//! [`supervisor`] is where every event goes through; [`native`] is Segue's own agent on it.
+//! [`supervisor`] is where every event goes through; [`native`] is Segue's own agent on it, and
+//! [`vendor`] is any vendor's program.
 //! [`guardian`] stands between Segue and every process that an agent is or starts.
 
 pub mod agent;
@@ -11,6 +12,8 @@ pub mod process;
 pub mod shell;
 pub mod signal;
 pub mod supervisor;
+pub mod trouble;
+pub mod vendor;
 
 pub use agent::Agent;
 pub use signal::Interrupt;

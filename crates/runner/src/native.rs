@@ -5,7 +5,6 @@
 
 use std::{collections::HashMap, ops::ControlFlow, path::Path, time::Instant};
 
-use jiff::Timestamp;
 use segue_agents::native::{
     Block, Call, Delta, Model, ModelError, Outcome, Reply, Request, StopReason, ToolSpec,
     Workspace, price, prompt,
@@ -15,23 +14,20 @@ use segue_agents::native::{
 use segue_core::{
     decide::{self, Step},
     event::{
-        Body, Draft, Failure, LimitHit, ModelCalled, ModelFailed, ModelReplied, ModelStop, Reason,
-        SessionStopped, TextWritten, ThinkingWritten, ToolCalled, ToolReturned, ToolStarted,
-        ToolStatus,
+        Body, Draft, ModelCalled, ModelFailed, ModelReplied, ModelStop, Reason, TextWritten,
+        ThinkingWritten, ToolCalled, ToolReturned, ToolStarted, ToolStatus,
     },
     usage::Price,
 };
-use segue_journal::Session;
+use segue_journal::{Session, stream::Voice};
 
 use crate::{
     agent::Agent,
     conversation::Conversation,
     shell,
     supervisor::{Activity, Halt, Supervisor, capped, stop},
+    trouble::{Repeated, failure, given_up, jitter},
 };
-
-/// So many times the very same tool call in a row, and the agent goes round in circles.
-const LOOPING: u32 = 12;
 
 /// What is told to the model of a call that was under way when everything stopped.
 pub const MAY_HAVE_RUN: &str = "unknown: it may have run. Segue was stopped after this call had \
@@ -93,11 +89,6 @@ impl Native {
         })
     }
 
-    /// Reads what the model will be sent. Damage in it is found here, before anything is added.
-    pub fn recall(&mut self, session: &Session) -> segue_journal::Result<()> {
-        self.recalled(session).map(drop)
-    }
-
     /// The conversation as the journal has it now.
     fn conversation(&mut self, supervisor: &Supervisor<'_>) -> Result<&mut Conversation, Halt> {
         Ok(self.recalled(supervisor.session().session())?)
@@ -132,7 +123,7 @@ impl Native {
     /// Calls the model. Nothing of the answer counts until all of it is there.
     fn ask(&mut self, supervisor: &mut Supervisor<'_>) -> Result<Result<Reply, ModelError>, Halt> {
         let turn = supervisor.state().turn.number;
-        let mut stream = supervisor.session().stream(turn, "native")?;
+        let mut stream = supervisor.session().stream(turn, "native", Voice::Out)?;
         self.conversation(supervisor)?;
         let Self { conversation: Some(conversation), model, system, tools, .. } = self else {
             return Err(stop(Reason::Failed, "there is no conversation").into());
@@ -223,33 +214,8 @@ impl Native {
         supervisor.note(draft)?;
         match wait {
             Some(wait) => supervisor.wait(wait),
-            None => Err(self.given_up(supervisor, error)?.into()),
+            None => Err(given_up(supervisor, error, None)?.into()),
         }
-    }
-
-    fn given_up(
-        &self,
-        supervisor: &mut Supervisor<'_>,
-        error: &ModelError,
-    ) -> Result<SessionStopped, Halt> {
-        let message = error.to_string();
-        Ok(match error {
-            ModelError::Limit { resets_at, retry_after, message: said, .. } => {
-                let later = retry_after.and_then(|wait| supervisor.now().checked_add(wait).ok());
-                let resets_at = resets_at.or(later).and_then(|at| whole_second(at).ok());
-                let hit = supervisor.in_turn(LimitHit { message: said.clone(), resets_at });
-                supervisor.note(hit)?;
-                SessionStopped { resets_at, ..stop(Reason::Limit, message) }
-            }
-            ModelError::NotSignedIn { message, fix } => SessionStopped {
-                hint: Some(fix.clone()),
-                ..stop(Reason::Failed, format!("not signed in: {message}"))
-            },
-            ModelError::ContextExhausted(_)
-            | ModelError::BadRequest { .. }
-            | ModelError::Script { .. } => stop(Reason::Failed, message),
-            _ => stop(Reason::AgentCrashed, message),
-        })
     }
 
     fn run_tool(&mut self, supervisor: &mut Supervisor<'_>, id: &str) -> Result<(), Halt> {
@@ -257,10 +223,8 @@ impl Native {
             let missing = format!("the call {id} is not in the conversation");
             return Err(stop(Reason::Failed, missing).into());
         };
-        if self.repeated.again(&name, &input) >= LOOPING {
-            let message =
-                format!("the agent made the same call of {name} {LOOPING} times in a row");
-            return Err(stop(Reason::Looping, message).into());
+        if let Some(stop) = self.repeated.again(&name, &input) {
+            return Err(stop.into());
         }
         let started = supervisor.in_turn(ToolStarted {}).about(id);
         supervisor.commit(started)?;
@@ -321,6 +285,10 @@ impl Native {
 }
 
 impl Agent for Native {
+    fn recall(&mut self, session: &Session) -> segue_journal::Result<()> {
+        self.recalled(session).map(drop)
+    }
+
     fn turn(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
         while supervisor.state().turn.open {
             supervisor.check_interrupt()?;
@@ -355,7 +323,9 @@ impl Agent for Native {
 fn step_of(supervisor: &Supervisor<'_>, block: Block) -> Result<Option<Draft>, Halt> {
     let body: Body = match block {
         Block::Text { text } if text.is_empty() => return Ok(None),
-        Block::Text { text } => TextWritten { text: supervisor.payload(&text)? }.into(),
+        Block::Text { text } => {
+            TextWritten { text: supervisor.payload(&text)?, partial: false }.into()
+        }
         Block::Thinking { text, signature } => ThinkingWritten {
             text: supervisor.payload(&text)?,
             signature: signature.map(|text| supervisor.payload(&text)).transpose()?,
@@ -374,49 +344,4 @@ fn step_of(supervisor: &Supervisor<'_>, block: Block) -> Result<Option<Draft>, H
 fn finished(outcome: Outcome) -> (Outcome, ToolStatus) {
     let status = if outcome.is_error { ToolStatus::Failed } else { ToolStatus::Done };
     (outcome, status)
-}
-
-fn failure(error: &ModelError) -> Failure {
-    match error {
-        ModelError::Limit { .. } => Failure::Limit,
-        ModelError::Overloaded { .. } => Failure::Overloaded,
-        ModelError::Server { .. } => Failure::Server,
-        ModelError::Network(_) => Failure::Network,
-        ModelError::StreamCut(_) => Failure::StreamCut,
-        ModelError::ContextExhausted(_) => Failure::ContextExhausted,
-        ModelError::NotSignedIn { .. } => Failure::NotSignedIn,
-        ModelError::BadRequest { .. } => Failure::BadRequest,
-        ModelError::Cancelled => Failure::Cancelled,
-        ModelError::Script { .. } => Failure::Script,
-        _ => Failure::Unknown,
-    }
-}
-
-/// The next whole second: finer than a limit is, and than a person wants to read.
-fn whole_second(at: Timestamp) -> Result<Timestamp, jiff::Error> {
-    Timestamp::from_second(at.as_second() + i64::from(at.subsec_nanosecond() > 0))
-}
-
-/// Spreads retries of several sessions; any number that differs between them will do.
-fn jitter(supervisor: &Supervisor<'_>) -> f64 {
-    f64::from(supervisor.now().subsec_microsecond().unsigned_abs() % 1000) / 1000.0
-}
-
-/// Counts how often the same call comes in a row.
-#[derive(Debug, Default)]
-struct Repeated {
-    last: Option<(String, String)>,
-    times: u32,
-}
-
-impl Repeated {
-    fn again(&mut self, name: &str, input: &str) -> u32 {
-        let same = self.last.as_ref().is_some_and(|(n, i)| n == name && i == input);
-        if !same {
-            self.last = Some((name.to_owned(), input.to_owned()));
-            self.times = 0;
-        }
-        self.times += 1;
-        self.times
-    }
 }

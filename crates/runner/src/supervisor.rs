@@ -113,6 +113,12 @@ impl<'a> Supervisor<'a> {
         &self.session
     }
 
+    /// Who works in this session.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        &self.agent
+    }
+
     #[must_use]
     pub fn now(&self) -> Timestamp {
         (self.clock)()
@@ -126,6 +132,11 @@ impl<'a> Supervisor<'a> {
     /// Records what something irreversible follows from: it is on the disk when this returns.
     pub fn commit(&mut self, draft: impl Into<Draft>) -> Result<Event, Halt> {
         self.record(vec![draft.into()], Durability::Synced).map(one)
+    }
+
+    /// Records several events that survive a kill of Segue.
+    pub fn note_all(&mut self, drafts: Vec<Draft>) -> Result<Vec<Event>, Halt> {
+        self.record(drafts, Durability::Soon)
     }
 
     /// Records several events with one sync.

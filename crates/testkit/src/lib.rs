@@ -4,3 +4,4 @@ pub mod disk;
 pub mod env;
 pub mod kill;
 pub mod model_server;
+pub mod vendors;

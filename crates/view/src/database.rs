@@ -27,7 +27,7 @@ pub(crate) const FILE: &str = "index.db";
 const APPLICATION: i64 = 0x5365_6775;
 
 /// Raised whenever a column changes, or what is written into one.
-pub(crate) const SCHEMA: i64 = 1;
+pub(crate) const SCHEMA: i64 = 2;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -39,7 +39,7 @@ const TABLES: &str = "
         turns INTEGER NOT NULL, runs INTEGER NOT NULL, tokens INTEGER NOT NULL,
         cost_micros INTEGER NOT NULL, unpriced_calls INTEGER NOT NULL,
         created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,
-        workspace TEXT NOT NULL, last_text TEXT, problem TEXT,
+        workspace TEXT NOT NULL, last_text TEXT, problem TEXT, vendor_ids TEXT NOT NULL,
         journal_len INTEGER NOT NULL, journal_mtime_ns INTEGER NOT NULL,
         PRIMARY KEY (repo, id)
     );
@@ -54,15 +54,15 @@ const TABLES: &str = "
 /// In the order in which [`read`] takes them.
 pub(crate) const COLUMNS: &str = "repo, id, number, repo_identity, name, loop, agent, model, \
     prompt, phase, stop, turns, runs, tokens, cost_micros, unpriced_calls, created_ms, \
-    updated_ms, workspace, last_text, problem";
+    updated_ms, workspace, last_text, problem, vendor_ids";
 
 /// The number stays: it is not of the journal.
 const UPSERT: &str = "
     INSERT INTO sessions (repo, id, repo_identity, name, loop, agent, model, prompt, phase, stop,
         turns, runs, tokens, cost_micros, unpriced_calls, created_ms, updated_ms, workspace,
-        last_text, problem, journal_len, journal_mtime_ns)
+        last_text, problem, journal_len, journal_mtime_ns, vendor_ids)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-        ?20, ?21, ?22)
+        ?20, ?21, ?22, ?23)
     ON CONFLICT (repo, id) DO UPDATE SET
         repo_identity = excluded.repo_identity, name = excluded.name, loop = excluded.loop,
         agent = excluded.agent, model = excluded.model, prompt = excluded.prompt,
@@ -71,7 +71,8 @@ const UPSERT: &str = "
         unpriced_calls = excluded.unpriced_calls, created_ms = excluded.created_ms,
         updated_ms = excluded.updated_ms, workspace = excluded.workspace,
         last_text = excluded.last_text, problem = excluded.problem,
-        journal_len = excluded.journal_len, journal_mtime_ns = excluded.journal_mtime_ns";
+        journal_len = excluded.journal_len, journal_mtime_ns = excluded.journal_mtime_ns,
+        vendor_ids = excluded.vendor_ids";
 
 /// Why a file that was opened can't be used.
 #[derive(Debug)]
@@ -174,7 +175,7 @@ pub(crate) fn set_fact(db: &Connection, name: &str, value: i64) -> rusqlite::Res
 
 pub(crate) fn upsert(db: &Connection, row: &Row, stamp: Stamp) -> rusqlite::Result<()> {
     let stop = row.stop.as_ref().and_then(|stop| serde_json::to_string(stop).ok());
-    let values: [&dyn ToSql; 22] = [
+    let values: [&dyn ToSql; 23] = [
         &row.at.repo,
         &row.at.id.to_string(),
         &row.repo_identity,
@@ -197,6 +198,7 @@ pub(crate) fn upsert(db: &Connection, row: &Row, stamp: Stamp) -> rusqlite::Resu
         &row.problem,
         &stamp.len,
         &stamp.mtime_ns,
+        &row.vendor_ids.join(" "),
     ];
     db.prepare_cached(UPSERT)?.execute(values).map(drop)
 }
@@ -227,6 +229,7 @@ pub(crate) fn read(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
         workspace: row.get::<_, String>(18)?.into(),
         last_text: row.get(19)?,
         problem: row.get(20)?,
+        vendor_ids: row.get::<_, String>(21)?.split_whitespace().map(str::to_owned).collect(),
         holder: None,
     })
 }

@@ -59,6 +59,12 @@ impl StatusFilter {
         "limit",
         "interrupted",
         "agent_crashed",
+        "overloaded",
+        "unreachable",
+        "stream_cut",
+        "context_full",
+        "not_signed_in",
+        "silent",
         "cap",
         "cap:turns",
         "cap:steps",
@@ -313,6 +319,12 @@ impl Index {
         // No character of a ULID comes after `~`.
         let end = format!("{prefix}~");
         self.healing(|index| index.all("id >= ?1 AND id < ?2 ORDER BY id DESC", &[&prefix, &end]))
+    }
+
+    /// The sessions of which a vendor's id begins like this, as of the last refresh.
+    pub fn with_vendor_id(&mut self, prefix: &str) -> Result<Vec<Row>> {
+        let condition = "instr(' ' || vendor_ids, ' ' || ?1) > 0 ORDER BY updated_ms DESC";
+        self.healing(|index| index.all(condition, &[&prefix]))
     }
 
     fn all(&self, condition: &str, values: &[&dyn ToSql]) -> Result<Vec<Row>> {

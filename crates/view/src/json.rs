@@ -5,7 +5,12 @@ use std::path::PathBuf;
 
 use jiff::Timestamp;
 use segue_core::{
-    Identity, SessionId, caps::Caps, event::SessionStopped, identity::LoopKind, status::Status,
+    Identity, Permission, SessionId, State,
+    caps::Caps,
+    event::{QuotaTold, SessionStopped},
+    identity::LoopKind,
+    state::VendorSession,
+    status::Status,
     usage::Usage,
 };
 use segue_journal::lock::Holder;
@@ -44,6 +49,7 @@ pub struct RowJson<'a> {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub last_text: Option<&'a str>,
+    pub vendor_ids: &'a [String],
     pub problem: Option<&'a str>,
     pub holder: Option<&'a Holder>,
 }
@@ -73,6 +79,7 @@ impl<'a> From<&'a Row> for RowJson<'a> {
             created_at: row.created_at,
             updated_at: row.updated_at,
             last_text: row.last_text.as_deref(),
+            vendor_ids: &row.vendor_ids,
             problem: row.problem.as_deref(),
             holder: row.holder.as_ref(),
         }
@@ -94,6 +101,10 @@ pub struct ShowJson<'a> {
     pub workspace: Option<&'a std::path::Path>,
     pub agent: Option<&'a str>,
     pub model: Option<&'a str>,
+    pub permission: Permission,
+    pub vendors: Vec<VendorJson<'a>>,
+    pub quotas: &'a [QuotaTold],
+    pub unread_lines: u64,
     pub identity: Option<&'a Identity>,
     pub events: u64,
     pub turns: u32,
@@ -110,6 +121,21 @@ pub struct ShowJson<'a> {
     pub problem: Option<&'a str>,
     pub holder: Option<&'a Holder>,
     pub files: Vec<FileJson>,
+}
+
+/// A vendor's part of a session: all that is needed to find it again.
+#[derive(Debug, Serialize)]
+pub struct VendorJson<'a> {
+    /// The name of Segue's session.
+    pub session_name: Option<&'a str>,
+    #[serde(flatten)]
+    pub vendor: &'a VendorSession,
+}
+
+impl<'a> VendorJson<'a> {
+    fn of(state: &'a State, vendor: &'a VendorSession) -> Self {
+        Self { session_name: state.name.as_deref(), vendor }
+    }
 }
 
 /// One file or directory of a session.
@@ -137,6 +163,10 @@ impl<'a> From<&'a Show> for ShowJson<'a> {
             workspace: state.workspace(),
             agent: identity.map(|identity| identity.agent.as_str()),
             model: state.model(),
+            permission: state.permission(),
+            vendors: state.vendors.iter().map(|vendor| VendorJson::of(state, vendor)).collect(),
+            quotas: &state.quotas,
+            unread_lines: state.unread_lines,
             identity,
             events: state.seq,
             turns: state.turn.number,

@@ -115,11 +115,8 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
     let model = going.model.or(state.model()).unwrap_or("?");
     if let Some(prompt) = going.prompt {
         let prompt = sanitize(prompt);
-        return format!(
-            "turn {} with a new prompt: {} ({model})",
-            number + 1,
-            shorten(&prompt, 50)
-        );
+        let with = vendor_line(state).unwrap_or_else(|| model.to_owned());
+        return format!("turn {} with a new prompt: {} ({with})", number + 1, shorten(&prompt, 50));
     }
     let what = match decide::next(state) {
         Next::FirstTurn => "turn 1 from its start".to_owned(),
@@ -128,6 +125,7 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
         Next::GiveUp => "nothing: the model refused; give it another prompt".to_owned(),
         Next::SettleProof | Next::Prove => format!("the proof after turn {number}"),
         Next::Finish => "nothing is left but to say that it is done".to_owned(),
+        Next::Turn if state.turn.spawns > 0 => format!("turn {number}, where it was broken off"),
         Next::Turn => match decide::step(state) {
             Step::SettleTool(_) | Step::RunTool(_) => {
                 let open = state.turn.tools.iter().filter(|c| c.progress != Progress::Returned);
@@ -140,7 +138,23 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
             Step::EndTurn(_) => format!("the end of turn {number}"),
         },
     };
-    format!("{what} ({model})")
+    match vendor_line(state) {
+        Some(vendor) => format!("{what} ({vendor})"),
+        None => format!("{what} ({model})"),
+    }
+}
+
+/// Which of the vendor's sessions goes on; nothing for the native agent.
+fn vendor_line(state: &State) -> Option<String> {
+    let agent = &state.identity.as_ref()?.agent;
+    if agent == "native" {
+        return None;
+    }
+    let id = state.vendor(agent).and_then(|vendor| vendor.id.as_deref());
+    Some(match id {
+        Some(id) => format!("{agent} {}", sanitize(id)),
+        None => agent.clone(),
+    })
 }
 
 /// The cap that would stop it at once.

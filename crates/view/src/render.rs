@@ -15,9 +15,10 @@ use jiff::Timestamp;
 use segue_core::{
     Event, Payload,
     event::{
-        Body, Cause, ModelReplied, Outcome, ProofReturned, Reason, SessionResumed, SessionStopped,
-        ToolCalled, ToolReturned, ToolStatus, TurnStarted,
+        AgentStarted, Body, Cause, Entry, ModelReplied, Outcome, ProofReturned, Reason,
+        SessionResumed, SessionStopped, ToolCalled, ToolReturned, ToolStatus, TurnStarted,
     },
+    usage::{Micros, Usage},
 };
 
 use crate::{
@@ -130,7 +131,9 @@ impl Out<'_> {
                 self.warning(0, &format!("journal repaired: {size} set aside in {file}"));
             }
             Body::LimitHit(limit) => {
-                let text = format!("limit: {}", sanitize(&limit.message));
+                let window = limit.window.as_deref().map(|window| format!(" ({window})"));
+                let window = sanitize(&window.unwrap_or_default()).into_owned();
+                let text = format!("limit{window}: {}", sanitize(&limit.message));
                 let text = self.with_reset(text, limit.resets_at);
                 self.one(0, (Paint::Yellow, "⏸"), Paint::Yellow, &text);
             }
@@ -187,7 +190,40 @@ impl Out<'_> {
                 self.line(2, (Paint::Cyan, "⚖"), &text);
             }
             Body::ProofReturned(returned) => self.proof_returned(returned),
-            Body::ModelCalled(_) | Body::ToolStarted(_) => {}
+            Body::AgentStarted(started) => self.agent_started(started),
+            Body::AgentIntroduced(told) if self.full() => {
+                let parts = [&told.vendor_session, &told.model, &told.version];
+                let told: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
+                let text = format!("says it is {}", sanitize(&told.join(" · ")));
+                self.one(2, (Paint::Dim, "·"), Paint::Dim, &text);
+            }
+            Body::AgentExited(exited) if self.full() => {
+                let how = match (exited.exit, exited.signal) {
+                    (Some(code), _) => format!("status {code}"),
+                    (None, Some(signal)) => format!("signal {signal}"),
+                    (None, None) => "unknown".to_owned(),
+                };
+                let lines = count(exited.lines, "line");
+                let text = format!("its program ended: {how}, after {lines}");
+                self.one(2, (Paint::Dim, "·"), Paint::Dim, &text);
+                if let Some(words) = &exited.last_words {
+                    self.text(4, "", Paint::Dim, words);
+                }
+            }
+            Body::UsageReported(reported) => {
+                self.used(reported.model.as_deref(), &reported.usage, reported.cost_micros);
+            }
+            Body::QuotaTold(told) if self.full() => {
+                let used = told.used_percent.map(|percent| format!(" {percent} % used"));
+                let text = format!("{}{}", sanitize(&told.window), used.unwrap_or_default());
+                let text = self.with_reset(text, told.resets_at);
+                self.one(2, (Paint::Dim, "·"), Paint::Dim, &text);
+            }
+            Body::ModelCalled(_)
+            | Body::ToolStarted(_)
+            | Body::AgentIntroduced(_)
+            | Body::AgentExited(_)
+            | Body::QuotaTold(_) => {}
             // A kind of which nobody has said yet how it looks.
             other => self.one(2, (Paint::Dim, "·"), Paint::Dim, other.kind()),
         }
@@ -226,7 +262,9 @@ impl Out<'_> {
             Reason::Done => (Paint::Green, "✔", "done".to_owned()),
             reason => {
                 let paint = match reason {
-                    Reason::AgentCrashed | Reason::Failed | Reason::Disk => Paint::Red,
+                    Reason::AgentCrashed | Reason::Failed | Reason::NotSignedIn | Reason::Disk => {
+                        Paint::Red
+                    }
                     _ => Paint::Yellow,
                 };
                 (paint, "■", format!("stopped: {}", reason_word(stopped)))
@@ -281,20 +319,43 @@ impl Out<'_> {
     }
 
     fn replied(&mut self, replied: &ModelReplied) {
-        let usage = &replied.usage;
+        self.used(Some(&replied.model), &replied.usage, replied.cost_micros);
+    }
+
+    fn used(&mut self, model: Option<&str>, usage: &Usage, cost: Option<Micros>) {
+        if usage.total() == 0 && !self.full() {
+            return;
+        }
         let read = usage.input + usage.cache_read + usage.cache_write;
         let written = usage.output + usage.reasoning;
-        let mut text =
-            format!("{} {}+{} tokens", sanitize(&replied.model), tokens(read), tokens(written));
+        let model = model.map(|model| format!("{} ", sanitize(model))).unwrap_or_default();
+        let mut text = format!("{model}{}+{} tokens", tokens(read), tokens(written));
         if self.full() {
             if usage.cache_read > 0 {
                 text = format!("{text}, {} of them cached", tokens(usage.cache_read));
             }
-            if let Some(cost) = replied.cost_micros {
+            if let Some(cost) = cost {
                 text = format!("{text} · {}", money(cost, 0));
             }
         }
         self.one(2, (Paint::Dim, "·"), Paint::Dim, &text);
+    }
+
+    fn agent_started(&mut self, started: &AgentStarted) {
+        let how = match started.entry {
+            Entry::New => "new session",
+            Entry::Resumed => "resumes session",
+            Entry::Forked => "forks into session",
+            Entry::Unknown => "session",
+        };
+        let id = started.vendor_session.as_deref().unwrap_or("(to be told)");
+        let version = started.version.as_deref().map(|version| format!("{version} · "));
+        let version = version.unwrap_or_default();
+        let text = format!("{version}{how} {id} · may {}", started.permission);
+        self.one(2, (Paint::Dim, "·"), Paint::Dim, &sanitize(&text));
+        if self.full() {
+            self.one(4, (Paint::Dim, "$"), Paint::Dim, &sanitize(&started.command));
+        }
     }
 
     fn tool_returned(&mut self, returned: &ToolReturned) {
@@ -362,6 +423,9 @@ fn reason_word(stopped: &SessionStopped) -> String {
         (Reason::Cap, Some(cap)) => format!("cap:{cap}"),
         (Reason::Cap, None) => "cap".to_owned(),
         (Reason::AgentCrashed, _) => "agent crashed".to_owned(),
+        (Reason::StreamCut, _) => "stream cut".to_owned(),
+        (Reason::ContextExhausted, _) => "context full".to_owned(),
+        (Reason::NotSignedIn, _) => "not signed in".to_owned(),
         (reason, _) => format!("{reason:?}").to_lowercase(),
     }
 }

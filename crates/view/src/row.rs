@@ -49,6 +49,8 @@ pub struct Row {
     pub updated_at: Timestamp,
     pub workspace: PathBuf,
     pub last_text: Option<String>,
+    /// What the vendors call their parts of it.
+    pub vendor_ids: Vec<String>,
     /// What is wrong with the session's files, for people.
     pub problem: Option<String>,
     /// Who has the session now.
@@ -142,6 +144,7 @@ impl Row {
             updated_at: state.updated_at.unwrap_or(identity.created_at),
             workspace: state.workspace().unwrap_or(&identity.workspace).to_owned(),
             last_text: state.last_text.clone(),
+            vendor_ids: state.vendors.iter().filter_map(|vendor| vendor.id.clone()).collect(),
             ..Self::by_identity(at, identity, problem)
         }
     }
@@ -188,6 +191,7 @@ impl Row {
             updated_at: time,
             workspace: PathBuf::new(),
             last_text: None,
+            vendor_ids: Vec::new(),
             problem,
             holder: None,
         }

@@ -220,7 +220,10 @@ fn by_word(index: &mut Index, word: &str) -> Result<Found, SelectError> {
     let prefix = word.to_ascii_uppercase();
     let could_be_id =
         prefix.len() >= SHORTEST_PREFIX && prefix.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    let rows = if could_be_id { index.with_prefix(&prefix)? } else { Vec::new() };
+    let mut rows = if could_be_id { index.with_prefix(&prefix)? } else { Vec::new() };
+    if rows.is_empty() && word.len() >= SHORTEST_PREFIX {
+        rows = index.with_vendor_id(word)?;
+    }
     one(&home, word, &rows)
 }
 

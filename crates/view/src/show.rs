@@ -89,6 +89,10 @@ pub fn advice(status: Status, state: &State, selector: &str) -> String {
         Status::Running => format!("segue watch {selector}"),
         Status::Completed => format!("segue resume {selector} \"what to do next\""),
         Status::Limit => format!("segue resume {selector} --wait"),
+        // The native agent has left out by itself what could be left out.
+        Status::ContextExhausted if !state.vendors.is_empty() => {
+            format!("segue resume {selector} --fresh")
+        }
         Status::Capped(cap) => match raised(cap, state) {
             Some(value) => format!("segue resume {selector} {} {value}", cap.flag()),
             None => format!("segue resume {selector}"),
@@ -212,6 +216,17 @@ fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
         agent = format!("{agent} · {model}");
     }
     page.line("agent", Paint::Plain, &sanitize(&agent));
+    for vendor in &state.vendors {
+        let id = vendor.id.as_deref().unwrap_or("not told yet");
+        let version = vendor.version.as_deref().map(|version| format!(" {version}"));
+        let model = vendor.model.as_deref().map(|model| format!(" · {model}"));
+        let [version, model] = [version, model].map(Option::unwrap_or_default);
+        let text = format!("{}{version}: {id}{model}", vendor.agent);
+        page.line("vendor", Paint::Plain, &sanitize(&text));
+    }
+    if !state.vendors.is_empty() {
+        page.line("permission", Paint::Plain, state.permission().word());
+    }
     let workspace = state.workspace().unwrap_or(&identity.workspace);
     page.line("workspace", Paint::Plain, &sanitize(&workspace.display().to_string()));
     page.line("repository", Paint::Plain, &sanitize(&identity.repo.identity));

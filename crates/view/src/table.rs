@@ -32,11 +32,20 @@ pub fn status_paint(status: Status) -> Paint {
         Status::Completed => Paint::Green,
         Status::Running => Paint::Cyan,
         Status::Created => Paint::Dim,
-        Status::Crashed | Status::Failed | Status::AgentCrashed | Status::Disk => Paint::Red,
+        Status::Crashed
+        | Status::Failed
+        | Status::AgentCrashed
+        | Status::NotSignedIn
+        | Status::Disk => Paint::Red,
         Status::Limit
         | Status::Interrupted
         | Status::Capped(_)
         | Status::Looping
+        | Status::Overloaded
+        | Status::Unreachable
+        | Status::StreamCut
+        | Status::ContextExhausted
+        | Status::Silent
         | Status::Unknown => Paint::Yellow,
     }
 }

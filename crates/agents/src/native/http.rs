@@ -240,7 +240,8 @@ impl Client {
             | ModelError::BadRequest { message, .. }
             | ModelError::Network(message)
             | ModelError::StreamCut(message)
-            | ModelError::ContextExhausted(message) => message,
+            | ModelError::ContextExhausted(message)
+            | ModelError::SessionGone(message) => message,
             ModelError::Cancelled | ModelError::Script { .. } => return error,
         };
         if text.contains(key) {

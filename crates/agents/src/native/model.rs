@@ -91,6 +91,9 @@ pub enum ModelError {
     NotSignedIn { message: String, fix: String },
     #[error("the model refused the request ({status}): {message}")]
     BadRequest { status: u16, message: String },
+    /// The vendor knows no session of that id.
+    #[error("there is no such session: {0}")]
+    SessionGone(String),
     #[error("cancelled")]
     Cancelled,
     #[error("{}: {message}", file.display())]

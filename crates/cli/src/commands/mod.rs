@@ -13,6 +13,7 @@ mod run;
 mod show;
 mod verify;
 mod watch;
+mod worker;
 
 use crate::{context::Context, error::CommandResult};
 

@@ -2,14 +2,17 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use segue_core::{Exit, State, decide, state::Phase};
+use segue_core::{Exit, Permission, State, decide, state::Phase};
 use segue_journal::session::Mended;
 use segue_loops::launch::{self, Resume};
 use segue_runner::Interrupt;
 use segue_view::{plan, style::Paint};
 
 use crate::{
-    commands::run::{CapFlags, native_config, surroundings, workspace},
+    commands::{
+        run::{CapFlags, surroundings, workspace},
+        worker::{Wishes, hire},
+    },
     context::{Context, say},
     error::{CommandError, CommandResult},
     observe::{Watcher, conclude},
@@ -46,9 +49,15 @@ pub(crate) struct Args {
     /// Where a limit has not reset yet, wait until it has
     #[arg(long)]
     wait: bool,
-    /// Another model for the native agent
+    /// Another model for the agent
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
+    /// What the agent may do from now on: read-only, edit or full
+    #[arg(long, value_name = "WHAT")]
+    permission: Option<Permission>,
+    /// Go on in a new conversation of the vendor's, with a packet of what was done
+    #[arg(long)]
+    fresh: bool,
     /// The workspace's new place, if it has moved
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -114,20 +123,27 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         return Ok(Exit::Interrupted(signal));
     }
     let config = context.config()?;
-    let model = args.model.as_deref().or(session.state().model());
-    let (model, native) = native_config(context, &config, model)?;
+    let state = session.state();
+    let agent = state.identity.as_ref().map_or_else(String::new, |found| found.agent.clone());
+    let wishes = Wishes {
+        model: args.model.as_deref().or(state.model()),
+        permission: args.permission,
+        fresh: args.fresh,
+    };
+    let (model, worker) = hire(context, &config, &agent, wishes)?;
     let how = Resume {
         prompt,
         caps,
-        model: args.model.is_some().then_some(model),
+        model: model.filter(|_| args.model.is_some()),
         workspace: moved,
+        permission: args.permission,
         plan: plan.lines,
     };
     let dir = session.dir().to_owned();
     let mut watcher = Watcher::new(context);
     watcher.looks_at(&dir);
     let around = surroundings(context, &mut watcher, interrupt);
-    let stop = launch::resume(session, how, native, around, say_mended)
+    let stop = launch::resume(session, how, worker, around, say_mended)
         .map_err(|error| about(error.into()))?;
     conclude(context, watcher, &selector, &dir, &stop)
 }

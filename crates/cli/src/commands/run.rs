@@ -5,9 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use segue_agents::native::{ModelError, ModelSpec, build, retry::Policy};
 use segue_core::{
-    Exit,
+    Exit, Permission,
     caps::Caps,
     identity::{LoopKind, RepoRef},
     selector::check_name,
@@ -15,9 +14,10 @@ use segue_core::{
 };
 use segue_journal::home::NewSession;
 use segue_loops::launch::{self, Surroundings};
-use segue_runner::{Interrupt, native::NativeConfig};
+use segue_runner::Interrupt;
 
 use crate::{
+    commands::worker::{NATIVE, Wishes, agent_names, hire, known_agent},
     config::{Config, parse_count, parse_duration, parse_money},
     context::{Context, view_error},
     error::{CommandError, CommandResult},
@@ -30,15 +30,19 @@ use crate::{
 /// says goes to standard output, all else to standard error.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "segue run [OPTIONS] [AGENT] PROMPT",
+    override_usage = "segue run [OPTIONS] [AGENT] PROMPT [-- FLAGS…]",
     after_help = "Examples:
   segue run \"Fix the failing test\"
+  segue run claude \"Fix the failing test\"
+  segue run codex \"Explain this code\" --permission read-only
+  segue run acp:\"opencode acp\" \"Fix the failing test\"
   segue run native \"Fix the failing test\" --model anthropic/claude-sonnet-4-5
   segue run \"Make it pass\" --proof \"cargo test\" --max-turns 10 --max-time 2h
   git diff | segue run --model script:review.toml -"
 )]
 pub(crate) struct Args {
-    /// Who works: native, or n; the configured one where only a prompt is given
+    /// Who works: claude, codex, gemini, copilot, cursor, opencode, … native, acp:COMMAND or
+    /// exec:COMMAND; the configured one where only a prompt is given
     #[arg(value_name = "AGENT")]
     first: Option<String>,
     /// What on; `-` reads it from standard input
@@ -50,9 +54,14 @@ pub(crate) struct Args {
     /// Read the prompt from this file
     #[arg(long, value_name = "FILE")]
     prompt_file: Option<PathBuf>,
-    /// The native agent's model: anthropic/…, openai/…, chat/…, script:FILE
+    /// The model: as the vendor's program calls it; for native anthropic/…, openai/…, chat/…,
+    /// script:FILE
     #[arg(long, short, value_name = "MODEL")]
     model: Option<String>,
+    /// What the agent may do: read-only, edit (files in the workspace, and nothing more) or full
+    /// [default: edit]
+    #[arg(long, value_name = "WHAT")]
+    permission: Option<Permission>,
     /// A name for the session
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
@@ -64,6 +73,9 @@ pub(crate) struct Args {
     proof: Option<String>,
     #[command(flatten)]
     caps: CapFlags,
+    /// Flags for the vendor's program, passed on as they are
+    #[arg(last = true, value_name = "FLAGS")]
+    vendor_args: Vec<String>,
 }
 
 /// The caps, as flags.
@@ -117,7 +129,12 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     }
     let config = context.config()?;
     let (agent, prompt) = agent_and_prompt(context, &config, &args)?;
-    let (model, native) = native_config(context, &config, args.model.as_deref())?;
+    let wishes =
+        Wishes { model: args.model.as_deref(), permission: args.permission, ..Wishes::default() };
+    if agent == NATIVE && !args.vendor_args.is_empty() {
+        return Err(CommandError::usage("the native agent takes no flags after `--`"));
+    }
+    let (model, worker) = hire(context, &config, &agent, wishes)?;
     check_free(context, args.name.as_deref())?;
     let workspace = workspace(&context.cwd, args.dir.as_deref())?;
     let repo = segue_workspace::identify(&workspace)
@@ -132,7 +149,9 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         workspace,
         loop_kind: LoopKind::Solo,
         agent,
-        model: Some(model),
+        model,
+        permission: args.permission.unwrap_or_default(),
+        vendor_args: args.vendor_args,
         prompt,
         proof: args.proof,
         caps: config.caps().overridden_by(args.caps.caps()),
@@ -141,7 +160,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
     // Before there is a session that could not be started.
-    launch::check_price(&native, new.caps)?;
+    worker.check_price(new.caps)?;
     let mut watcher = Watcher::new(context);
     let interrupt = Interrupt::install()?;
     let (session, number) = {
@@ -151,7 +170,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let dir = session.session().dir().to_owned();
     watcher.began(number, &dir);
     let around = surroundings(context, &mut watcher, interrupt);
-    let stop = launch::start(session, native, around)?;
+    let stop = launch::start(session, worker, around)?;
     conclude(context, watcher, &number.to_string(), &dir, &stop)
 }
 
@@ -167,13 +186,6 @@ pub(crate) fn surroundings<'a>(
         segue: env!("CARGO_PKG_VERSION").to_owned(),
         me: context.me(),
     }
-}
-
-/// The agents that this version can run, each with its one-letter alias.
-pub(crate) const AGENTS: &[(&str, &str)] = &[("native", "n")];
-
-fn known_agent(word: &str) -> Option<&'static str> {
-    AGENTS.iter().find(|(name, alias)| word == *name || word == *alias).map(|(name, _)| *name)
 }
 
 fn agent_and_prompt(
@@ -196,17 +208,16 @@ fn agent_and_prompt(
     };
     let wanted = agent.unwrap_or_else(|| config.get("agent").unwrap_or("native"));
     let agent = known_agent(wanted).ok_or_else(|| {
-        let names: Vec<&str> = AGENTS.iter().map(|(name, _)| *name).collect();
         let error =
             CommandError::new(Exit::AgentMissing, format!("there is no agent `{wanted}` here"))
-                .hint(format!("the agents are: {} (segue agents)", names.join(", ")));
+                .hint(format!("the agents are: {} (segue agents)", agent_names()));
         match words.len() {
             2 => error.hint(format!("a prompt of several words needs quotes: {}", quoted(&words))),
             _ => error,
         }
     })?;
     let prompt = read_prompt(context, prompt, args.prompt_file.as_deref())?;
-    Ok((agent.to_owned(), prompt))
+    Ok((agent, prompt))
 }
 
 /// What was probably meant by several words.
@@ -247,42 +258,6 @@ fn read_stdin() -> Result<String, CommandError> {
         .read_to_string(&mut text)
         .map_err(|error| CommandError::usage(format!("standard input: {error}")))?;
     Ok(text)
-}
-
-/// The model by its full name, and the agent's parts around it.
-pub(crate) fn native_config(
-    context: &Context,
-    config: &Config,
-    model: Option<&str>,
-) -> Result<(String, NativeConfig), CommandError> {
-    let text = model.unwrap_or_else(|| config.get("model").unwrap_or("script"));
-    let spec = ModelSpec::parse(text).map_err(|error| CommandError::usage(error.to_string()))?;
-    // A session is resumed from any directory: its script has to be found from there.
-    let spec = match spec {
-        ModelSpec::Script(Some(file)) => {
-            let file = context.cwd.join(&file);
-            ModelSpec::Script(Some(std::fs::canonicalize(&file).unwrap_or(file)))
-        }
-        api => api,
-    };
-    let env = |name: &str| std::env::var(name).ok();
-    let settings =
-        spec.provider().map(|provider| config.model_settings(provider, &env)).unwrap_or_default();
-    let model = build(&spec, &settings).map_err(|error| no_model(&spec, error))?;
-    let policy = Policy { attempts: config.attempts(), ..Policy::default() };
-    Ok((spec.to_string(), NativeConfig { model, prices: config.prices(), policy }))
-}
-
-fn no_model(spec: &ModelSpec, error: ModelError) -> CommandError {
-    match (error, spec.provider()) {
-        (ModelError::NotSignedIn { message, fix }, Some(provider)) => {
-            let word = provider.word();
-            CommandError::failed(format!("not signed in: {message}")).hint(fix).hint(format!(
-                "or keep it in the settings: segue config set {word}.key - < key.txt"
-            ))
-        }
-        (error, _) => CommandError::failed(error.to_string()),
-    }
 }
 
 fn check_free(context: &Context, name: Option<&str>) -> Result<(), CommandError> {

@@ -37,7 +37,7 @@ fn a_run_without_a_prompt() {
 #[test]
 fn a_prompt_that_is_none() {
     let env = env();
-    assert_snapshot!(shown(&env, &["run", "x", "--prompt-file", "x.md"]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--prompt-file", "x.md"]), @"
     status 2
     ── stdout
     ── stderr
@@ -66,7 +66,7 @@ fn a_prompt_that_is_not_quoted() {
     ── stdout
     ── stderr
     error: there is no agent `fix` here
-      hint: the agents are: native (segue agents)
+      hint: the agents are: claude, codex, copilot, native, acp:<command>, exec:<command> (segue agents)
       hint: a prompt of several words needs quotes: segue run "fix it"
     "#);
     assert_snapshot!(shown(&env, &["run", "native", "fix", "it", "now"]), @r#"
@@ -81,19 +81,19 @@ fn a_prompt_that_is_not_quoted() {
 #[test]
 fn a_model_that_is_none() {
     let env = env();
-    assert_snapshot!(shown(&env, &["run", "x", "--model", "gpt-5"]), @r#"
+    assert_snapshot!(shown(&env, &["run", "go", "--model", "gpt-5"]), @r#"
     status 2
     ── stdout
     ── stderr
     error: "gpt-5" names no model: write openai/gpt-5
     "#);
-    assert_snapshot!(shown(&env, &["run", "x", "--model", "gemini/pro"]), @r#"
+    assert_snapshot!(shown(&env, &["run", "go", "--model", "gemini/pro"]), @r#"
     status 2
     ── stdout
     ── stderr
     error: "gemini/pro" names no model: gemini is no provider; write anthropic/…, openai/… or, for any server that speaks Chat Completions, chat/… with OPENAI_BASE_URL
     "#);
-    assert_snapshot!(shown(&env, &["run", "x", "--model", "openai/gpt-5"]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--model", "openai/gpt-5"]), @"
     status 1
     ── stdout
     ── stderr
@@ -101,7 +101,7 @@ fn a_model_that_is_none() {
       hint: set OPENAI_API_KEY to a valid key
       hint: or keep it in the settings: segue config set openai.key - < key.txt
     ");
-    assert_snapshot!(shown(&env, &["run", "x", "--model", "script:nowhere.toml"]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--model", "script:nowhere.toml"]), @"
     status 1
     ── stdout
     ── stderr
@@ -113,21 +113,21 @@ fn a_model_that_is_none() {
 #[test]
 fn a_script_that_does_not_parse_names_line_and_column() {
     let (env, model) = scripted("[[reply]]\ntext = \"a\"\ntool = []\n");
-    assert_snapshot!(shown(&env, &["run", "x", "--model", &model]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--model", &model]), @"
     status 1
     ── stdout
     ── stderr
     error: $DIR/script.toml: line 3, column 1: unknown field `tool`, expected one of `text`, `thinking`, `delay_ms`, `tools`, `usage`, `repeat`
     ");
     env.script("[[reply]]\ntext = oops\n").unwrap();
-    assert_snapshot!(shown(&env, &["run", "x", "--model", &model]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--model", &model]), @"
     status 1
     ── stdout
     ── stderr
     error: $DIR/script.toml: line 2, column 8: string values must be quoted, expected literal string
     ");
     env.script("").unwrap();
-    assert_snapshot!(shown(&env, &["run", "x", "--model", &model]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--model", &model]), @"
     status 1
     ── stdout
     ── stderr
@@ -139,7 +139,7 @@ fn a_script_that_does_not_parse_names_line_and_column() {
 #[test]
 fn caps_that_are_none() {
     let env = env();
-    assert_snapshot!(shown(&env, &["run", "x", "--max-time", "soon"]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--max-time", "soon"]), @"
     status 2
     ── stdout
     ── stderr
@@ -147,7 +147,7 @@ fn caps_that_are_none() {
 
     For more information, try '--help'.
     ");
-    assert_snapshot!(shown(&env, &["run", "x", "--max-tokens", "lots"]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--max-tokens", "lots"]), @"
     status 2
     ── stdout
     ── stderr
@@ -155,7 +155,7 @@ fn caps_that_are_none() {
 
     For more information, try '--help'.
     ");
-    assert_snapshot!(shown(&env, &["run", "x", "--max-cost", "-1"]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--max-cost", "-1"]), @"
     status 2
     ── stdout
     ── stderr
@@ -163,7 +163,7 @@ fn caps_that_are_none() {
 
     For more information, try '--help'.
     ");
-    let output = Output::of(env.command(["run", "x"]).env("SEGUE_MAX_TURNS", "many")).unwrap();
+    let output = Output::of(env.command(["run", "go"]).env("SEGUE_MAX_TURNS", "many")).unwrap();
     assert_snapshot!(plain(&env, &output), @"
     status 2
     ── stdout
@@ -176,18 +176,18 @@ fn caps_that_are_none() {
 fn names_that_are_none() {
     let (env, model) = scripted(DONE);
     for name in ["7", "a/b", "@latest", "#7", ".", "", "a\nb", "01M7G5VD80FCFJ3KHBKNQGMA33"] {
-        let output = segue(&env, &["run", "x", "--model", &model, "--name", name]);
+        let output = segue(&env, &["run", "go", "--model", &model, "--name", name]);
         assert_eq!(output.status, 2, "{name}: {}", output.stderr);
         assert!(output.stderr.starts_with(&format!("error: `{name}`: ")), "{}", output.stderr);
     }
     assert!(!env.home().exists());
-    assert_snapshot!(shown(&env, &["run", "x", "--model", &model, "--name", "7"]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--model", &model, "--name", "7"]), @"
     status 2
     ── stdout
     ── stderr
     error: `7`: a name of digits alone would be taken for a number
     ");
-    assert_eq!(segue(&env, &["run", "x", "--model", &model, "--name", "night"]).status, 0);
+    assert_eq!(segue(&env, &["run", "go", "--model", &model, "--name", "night"]).status, 0);
     assert_snapshot!(shown(&env, &["run", "y", "--model", &model, "--name", "night"]), @"
     status 2
     ── stdout
@@ -200,14 +200,14 @@ fn names_that_are_none() {
 #[test]
 fn places_that_are_none() {
     let env = env();
-    assert_snapshot!(shown(&env, &["run", "x", "--dir", "nowhere"]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--dir", "nowhere"]), @"
     status 2
     ── stdout
     ── stderr
     error: $DIR/repo/nowhere: No such file or directory (os error 2)
     ");
     env.write("file", "").unwrap();
-    assert_snapshot!(shown(&env, &["run", "x", "--dir", "file"]), @"
+    assert_snapshot!(shown(&env, &["run", "go", "--dir", "file"]), @"
     status 2
     ── stdout
     ── stderr
@@ -219,7 +219,7 @@ fn places_that_are_none() {
 fn a_home_that_cannot_be_written() {
     let (env, model) = scripted(DONE);
     fs::write(env.path("taken"), "").unwrap();
-    let args = ["run", "x", "--model", &model, "--home", "../taken"];
+    let args = ["run", "go", "--model", &model, "--home", "../taken"];
     assert_snapshot!(shown(&env, &args), @"
     status 2
     ── stdout
@@ -233,7 +233,7 @@ fn a_home_that_cannot_be_written() {
     }
     fs::create_dir(env.home()).unwrap();
     fs::set_permissions(env.home(), fs::Permissions::from_mode(0o500)).unwrap();
-    let output = segue(&env, &["run", "x", "--model", &model]);
+    let output = segue(&env, &["run", "go", "--model", &model]);
     fs::set_permissions(env.home(), fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(output.status, 1);
     assert!(output.stderr.contains("choose another one with --home"), "{}", output.stderr);
@@ -268,7 +268,7 @@ fn sessions_that_are_not_there() {
     ── stderr
     error: there is no session here yet (`segue run` starts one)
     ");
-    assert_eq!(segue(&env, &["run", "x", "--model", &model]).status, 0);
+    assert_eq!(segue(&env, &["run", "go", "--model", &model]).status, 0);
     assert_snapshot!(shown(&env, &["show", "99"]), @"
     status 4
     ── stdout
@@ -305,7 +305,7 @@ fn sessions_that_are_not_there() {
     status 2
     ── stdout
     ── stderr
-    error: invalid value 'sleepy' for '--status <STATUS>': `sleepy` is not a status; these are: resumable, created, running, crashed, completed, failed, limit, interrupted, agent_crashed, cap, cap:turns, cap:steps, cap:wall_clock, cap:tokens, cap:cost, looping, disk, unknown
+    error: invalid value 'sleepy' for '--status <STATUS>': `sleepy` is not a status; these are: resumable, created, running, crashed, completed, failed, limit, interrupted, agent_crashed, overloaded, unreachable, stream_cut, context_full, not_signed_in, silent, cap, cap:turns, cap:steps, cap:wall_clock, cap:tokens, cap:cost, looping, disk, unknown
 
     For more information, try '--help'.
     ");
@@ -319,7 +319,7 @@ fn errors_in_json_are_one_object_on_stderr() {
     let error = json(&output.stderr);
     assert_eq!(error["error"]["status"], 4);
     assert!(error["error"]["message"].as_str().unwrap().contains("`99`"));
-    let output = segue(&env, &["run", "x", "--model", "gpt-5", "--json"]);
+    let output = segue(&env, &["run", "go", "--model", "gpt-5", "--json"]);
     assert_eq!(output.status, 2);
     assert_eq!(json(&output.stderr)["error"]["status"], 2);
 }
@@ -344,8 +344,8 @@ fn what_could_never_work_is_refused_before_there_is_a_session() {
         assert_eq!(output.status, 2, "{words:?}: {}", output.stderr);
         assert!(output.stderr.contains(why), "{words:?}: {}", output.stderr);
     };
-    refused(&["run", "x", "--model", &model, "--proof", " "], "would always pass");
-    refused(&["run", "x", "--model", &model, "--max-turns", "0"], "is not a number from 1 on");
+    refused(&["run", "go", "--model", &model, "--proof", " "], "would always pass");
+    refused(&["run", "go", "--model", &model, "--max-turns", "0"], "is not a number from 1 on");
     refused(&["config", "set", "model", "nonsense"], "names no model");
     env.write("mine/precious.txt", "x").unwrap();
     refused(&["demo", "--dir", "mine"], "mine is not empty");

@@ -28,7 +28,7 @@ fn the_help_of_segue() {
       verify       Check a session from its first byte to its last
       rm           Remove sessions for good
       config       Show or change settings
-      agents       List the agents and the models that they can use
+      agents       List the agents: which are installed, signed in, and what they can do
       doctor       Check that all is in place that the promises rest on
       demo         See it happen: a run is killed, resumed and finished
       completions  Print completions for a shell
@@ -85,21 +85,30 @@ fn the_help_of_run_and_resume() {
     The prompt is an argument, or comes from --prompt-file, or from standard input. What the agent says
     goes to standard output, all else to standard error.
 
-    Usage: segue run [OPTIONS] [AGENT] PROMPT
+    Usage: segue run [OPTIONS] [AGENT] PROMPT [-- FLAGS…]
 
     Arguments:
       [AGENT]
-              Who works: native, or n; the configured one where only a prompt is given
+              Who works: claude, codex, gemini, copilot, cursor, opencode, … native, acp:COMMAND or
+              exec:COMMAND; the configured one where only a prompt is given
 
       [PROMPT]
               What on; `-` reads it from standard input
+
+      [FLAGS]...
+              Flags for the vendor's program, passed on as they are
 
     Options:
           --prompt-file <FILE>
               Read the prompt from this file
 
       -m, --model <MODEL>
-              The native agent's model: anthropic/…, openai/…, chat/…, script:FILE
+              The model: as the vendor's program calls it; for native anthropic/…, openai/…, chat/…,
+              script:FILE
+
+          --permission <WHAT>
+              What the agent may do: read-only, edit (files in the workspace, and nothing more) or full
+              [default: edit]
 
           --name <NAME>
               A name for the session
@@ -131,6 +140,9 @@ fn the_help_of_run_and_resume() {
 
     Examples:
       segue run "Fix the failing test"
+      segue run claude "Fix the failing test"
+      segue run codex "Explain this code" --permission read-only
+      segue run acp:"opencode acp" "Fix the failing test"
       segue run native "Fix the failing test" --model anthropic/claude-sonnet-4-5
       segue run "Make it pass" --proof "cargo test" --max-turns 10 --max-time 2h
       git diff | segue run --model script:review.toml -
@@ -161,7 +173,13 @@ fn the_help_of_run_and_resume() {
               Where a limit has not reset yet, wait until it has
 
       -m, --model <MODEL>
-              Another model for the native agent
+              Another model for the agent
+
+          --permission <WHAT>
+              What the agent may do from now on: read-only, edit or full
+
+          --fresh
+              Go on in a new conversation of the vendor's, with a packet of what was done
 
           --dir <DIR>
               The workspace's new place, if it has moved
@@ -349,7 +367,7 @@ fn the_help_of_what_keeps_house() {
       segue config set 'prices.chat/llama3.input' 0.2
     ");
     assert_snapshot!(help(&env, "agents"), @"
-    List the agents and the models that they can use
+    List the agents: which are installed, signed in, and what they can do
 
     Usage: segue agents [OPTIONS]
 
@@ -358,7 +376,7 @@ fn the_help_of_what_keeps_house() {
 
     Examples:
       segue agents
-      segue agents --json | jq '.[].providers[] | select(.ready)'
+      segue agents --json | jq -r '.[] | select(.installed) | .agent'
     ");
     assert_snapshot!(help(&env, "doctor"), @"
     Check that all is in place that the promises rest on

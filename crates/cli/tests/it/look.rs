@@ -367,20 +367,30 @@ fn the_agents() {
     assert_snapshot!(shown(&env, &["agents"]), @"
     status 0
     ── stdout
-    AGENT       MODEL      READY  HOW
-    native (n)  script ←   yes    built in: answers from a file, no account
-                anthropic  no     set ANTHROPIC_API_KEY to a valid key
-                openai     no     set OPENAI_API_KEY to a valid key
-                chat       no     segue config set chat.base_url http://…
+    AGENT        VERSION  SIGNED IN      RESUME  FORK  OWN ID  ACP  QUOTA
+    claude (c)   –        not installed  yes     yes   yes     yes
+    codex (x)    –        not installed  yes     yes           yes
+    copilot (p)  –        not installed  yes           yes     yes
+    native (n)   0.1.0    model script   yes           yes
+
+    NATIVE'S MODELS  READY  HOW
+    script ←         yes    built in: answers from a file, no account
+    anthropic        no     set ANTHROPIC_API_KEY to a valid key
+    openai           no     set OPENAI_API_KEY to a valid key
+    chat             no     segue config set chat.base_url http://…
     ── stderr
-    model in use: script (segue config set model …)
+    claude: install it with npm install -g @anthropic-ai/claude-code
+    codex: install it with npm install -g @openai/codex
+    copilot: install it with npm install -g @github/copilot
+    any other: acp:<command> for what speaks the Agent Client Protocol, exec:<command>
     ");
     let mut command = env.command(["agents", "--json"]);
     command.env("ANTHROPIC_API_KEY", "x").env("SEGUE_MODEL", "anthropic/claude-sonnet-4-5");
     let agents = json(&Output::of(&mut command).unwrap().stdout);
-    assert_eq!(agents[0]["agent"], "native");
-    assert_eq!(agents[0]["model"], "anthropic/claude-sonnet-4-5");
-    assert_eq!(agents[0]["providers"][1]["ready"], true);
+    let native = agents.as_array().unwrap().iter().find(|one| one["agent"] == "native").unwrap();
+    assert_eq!(native["model"], "anthropic/claude-sonnet-4-5");
+    assert_eq!(native["providers"][1]["ready"], true);
+    assert_eq!((&agents[0]["agent"], &agents[0]["installed"]), (&"claude".into(), &false.into()));
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn a_long_answer_is_printed_whole() {
     let answer: String =
         (0..3000).map(|n| format!("{n} words of an answer, \\\"quoted\\\"\\n")).collect();
     let (env, model) = scripted(&format!("[[reply]]\ntext = \"{answer}\"\n"));
-    let output = segue(&env, &["run", "x", "--model", &model]);
+    let output = segue(&env, &["run", "go", "--model", &model]);
     let wanted: String =
         (0..3000).map(|n| format!("{n} words of an answer, \"quoted\"\n")).collect();
     assert_eq!(output.stdout, wanted);

@@ -48,6 +48,11 @@ fn the_list_says_what_holds_and_why() {
                                                         the stream.
     native.attempts          5       default            How often a failed model call is made, all in
                                                         all.
+    agents.attempts          2       default            How often a vendor's program is tried, all in
+                                                        all, when its model's server fails.
+    agents.silence           10m     default            A vendor's program that says nothing for so long
+                                                        is stopped.
+    agents.tool_silence      1h      default            The same, while one of its tools runs.
     prices.chat/llama.input  0.2     config.toml        Dollars per million tokens.
     ── stderr
     file: $DIR/home/config.toml
@@ -233,7 +238,7 @@ fn a_price_may_come_in_parts() {
 fn a_broken_file_names_the_place() {
     let env = env();
     write(&env, "model = 'script'\n[caps\n");
-    assert_snapshot!(shown(&env, &["run", "x"]), @"
+    assert_snapshot!(shown(&env, &["run", "go"]), @"
     status 2
     ── stdout
     ── stderr

@@ -32,6 +32,8 @@ pub(crate) fn create(dir: &Path) -> Result<LockedSession> {
         loop_kind: LoopKind::Solo,
         agent: "native".into(),
         model: None,
+        permission: Default::default(),
+        vendor_args: Vec::new(),
         prompt: "measure".into(),
         proof: None,
         caps: Caps::default(),
@@ -52,7 +54,8 @@ pub(crate) fn draft(n: usize) -> Draft {
     let model = || "example-model-5".to_owned();
     let draft: Draft = match n % 6 {
         0 => ModelCalled { model: model(), attempt: 1, messages: 40 }.into(),
-        1 => TextWritten { text: text(format!("I look at part {n} of it now.")) }.into(),
+        1 => TextWritten { text: text(format!("I look at part {n} of it now.")), partial: false }
+            .into(),
         2 => ToolCalled {
             name: "shell".into(),
             input: text(format!(r#"{{"command":"sed -n {n},+20p src/main.rs"}}"#)),

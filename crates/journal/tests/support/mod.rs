@@ -37,6 +37,8 @@ pub(crate) fn new(prompt: &str) -> NewSession {
         loop_kind: LoopKind::Solo,
         agent: "native".into(),
         model: None,
+        permission: Default::default(),
+        vendor_args: Vec::new(),
         prompt: prompt.into(),
         proof: None,
         caps: Caps::default(),
@@ -47,5 +49,5 @@ pub(crate) fn new(prompt: &str) -> NewSession {
 }
 
 pub(crate) fn said(text: impl Into<String>) -> TextWritten {
-    TextWritten { text: Payload::inline(text) }
+    TextWritten { text: Payload::inline(text), partial: false }
 }

@@ -1,13 +1,14 @@
 //! A script of events as a real session has them: every kind, and texts from many languages.
 
 use segue_core::{
-    Payload,
+    Payload, Permission,
     caps::{Cap, Caps},
     event::{
-        Body, Cause, Draft, Failure, JournalRepaired, LimitHit, ModelCalled, ModelFailed,
-        ModelReplied, ModelStop, Outcome, Process, ProofReturned, ProofStarted, Reason,
-        SessionNamed, SessionResumed, SessionStarted, SessionStopped, ThinkingWritten, ToolCalled,
-        ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted, WarningRaised,
+        AgentExited, AgentIntroduced, AgentStarted, Body, Cause, Draft, Entry, Failure,
+        JournalRepaired, LimitHit, ModelCalled, ModelFailed, ModelReplied, ModelStop, Outcome,
+        Process, ProofReturned, ProofStarted, QuotaTold, Reason, SessionNamed, SessionResumed,
+        SessionStarted, SessionStopped, ThinkingWritten, ToolCalled, ToolReturned, ToolStarted,
+        ToolStatus, TurnEnded, TurnStarted, UsageReported, WarningRaised,
     },
     usage::{Micros, Usage},
 };
@@ -98,12 +99,44 @@ fn closing(turn: u32) -> Vec<Step> {
         (None, ProofStarted { command: "cargo test".into() }.into()),
         (None, passed.into()),
     ];
+    if turn.is_multiple_of(3) {
+        steps.extend(vendor_run(turn));
+    }
     if turn.is_multiple_of(5) {
         let data = serde_json::value::to_raw_value(&serde_json::json!({"on": "füße"})).unwrap();
         steps.push((None, Body::Unknown { kind: "moon.landed".into(), data }));
         steps.push((None, WarningRaised { message: "knapp".into() }.into()));
     }
     steps
+}
+
+/// What a vendor's program leaves.
+fn vendor_run(turn: u32) -> Vec<Step> {
+    let id = Some(format!("5f1e23-{turn}"));
+    let started = AgentStarted {
+        entry: Entry::Resumed,
+        vendor_session: id.clone(),
+        command: "claude -p".into(),
+        said: Some(Payload::inline("weiter")),
+        cwd: "/tmp/füße".into(),
+        permission: Permission::Edit,
+        version: None,
+        stream_from: 4096,
+    };
+    let told = AgentIntroduced { vendor_session: id, model: Some("m".into()), version: None };
+    let usage = Usage { input: 7, cache_read: 5, reasoning: 3, ..Usage::default() };
+    let used = UsageReported { model: None, usage, cost_micros: Some(Micros(12)), settles: true };
+    let quota =
+        QuotaTold { window: "weekly".into(), used_percent: Some(40), resets_at: Some(time(9)) };
+    let exited =
+        AgentExited { exit: Some(0), lines: 12, unread_lines: 1, ..AgentExited::default() };
+    vec![
+        (None, started.into()),
+        (None, told.into()),
+        (None, used.into()),
+        (None, quota.into()),
+        (None, exited.into()),
+    ]
 }
 
 fn interruption(by: &Process, caps: Caps) -> Vec<Draft> {
@@ -122,10 +155,12 @@ fn interruption(by: &Process, caps: Caps) -> Vec<Draft> {
         crashed: false,
         model: None,
         workspace: None,
+        permission: None,
         leftovers_ended: vec![],
     };
     vec![
-        LimitHit { message: "weekly limit".into(), resets_at: Some(time(60_000)) }.into(),
+        LimitHit { message: "weekly limit".into(), window: None, resets_at: Some(time(60_000)) }
+            .into(),
         stopped.into(),
         resumed.into(),
         JournalRepaired { bytes: 17, kept_in: "journal.torn-9".into() }.into(),

@@ -363,7 +363,7 @@ impl World {
 }
 
 fn said_in(text: Payload) -> segue_core::event::TextWritten {
-    segue_core::event::TextWritten { text }
+    segue_core::event::TextWritten { text, partial: false }
 }
 
 /// Nothing that was promised is missing, and nothing is there that was never handed over.

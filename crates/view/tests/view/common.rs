@@ -46,6 +46,8 @@ pub(crate) fn new(repo: &str, prompt: &str) -> NewSession {
         loop_kind: LoopKind::Solo,
         agent: "native".into(),
         model: Some("scripted".into()),
+        permission: Default::default(),
+        vendor_args: Vec::new(),
         prompt: prompt.into(),
         proof: None,
         caps: Caps { turns: Some(20), tokens: Some(2_000_000), ..Caps::default() },
@@ -78,7 +80,9 @@ pub(crate) fn work(session: &mut LockedSession) {
     let prompt = Payload::inline("go");
     session.append(TurnStarted { prompt, cause: Cause::Person }, now).unwrap();
     session.append(ModelCalled { model: "m".into(), attempt: 1, messages: 1 }, now).unwrap();
-    session.append(TextWritten { text: Payload::inline("All done.") }, now).unwrap();
+    session
+        .append(TextWritten { text: Payload::inline("All done."), partial: false }, now)
+        .unwrap();
     let replied = ModelReplied {
         model: "m".into(),
         stop: ModelStop::EndTurn,

@@ -169,6 +169,7 @@ fn a_row_as_json() {
       "created_at": "2027-01-15T19:06:40Z",
       "updated_at": "2027-01-15T19:06:40Z",
       "last_text": "All done.",
+      "vendor_ids": [],
       "problem": null,
       "holder": null
     }
@@ -202,6 +203,7 @@ fn one_session_on_a_page() {
         crashed: false,
         model: None,
         workspace: None,
+        permission: None,
         leftovers_ended: vec![],
     };
     locked.append(resumed, Durability::Synced).unwrap();
@@ -290,7 +292,9 @@ fn one_session_on_a_page() {
     "#);
     let json = serde_json::to_value(ShowJson::from(&show)).unwrap();
     let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
-    assert_snapshot!(format!("{keys:?}"), @r#"["number", "id", "name", "status", "resumable", "stop", "next", "dir", "workspace", "agent", "model", "identity", "events", "turns", "runs", "tool_calls", "usage", "tokens", "cost_micros", "unpriced_calls", "caps", "created_at", "updated_at", "last_text", "problem", "holder", "files"]"#);
+    assert_snapshot!(format!("{keys:?}"), @r#"
+    ["number", "id", "name", "status", "resumable", "stop", "next", "dir", "workspace", "agent", "model", "permission", "vendors", "quotas", "unread_lines", "identity", "events", "turns", "runs", "tool_calls", "usage", "tokens", "cost_micros", "unpriced_calls", "caps", "created_at", "updated_at", "last_text", "problem", "holder", "files"]
+    "#);
     assert_eq!(
         (&json["status"], &json["next"]),
         (&"limit".into(), &"segue resume 1 --wait".into())
@@ -310,7 +314,7 @@ fn event(body: impl Into<Body>) -> Event {
 }
 
 fn text(text: &str) -> TextWritten {
-    TextWritten { text: Payload::inline(text) }
+    TextWritten { text: Payload::inline(text), partial: false }
 }
 
 fn call(name: &str, input: &str) -> ToolCalled {
@@ -385,7 +389,11 @@ fn story() -> Vec<Event> {
         }),
         event(WarningRaised { message: "the clock went back".into() }),
         event(JournalRepaired { bytes: 20, kept_in: "journal.torn-12".into() }),
-        event(LimitHit { message: "5-hour limit".into(), resets_at: Some(at(7_200)) }),
+        event(LimitHit {
+            message: "5-hour limit".into(),
+            window: None,
+            resets_at: Some(at(7_200)),
+        }),
         event(Body::Unknown {
             kind: "moon.landed".into(),
             data: serde_json::value::to_raw_value(&1).unwrap(),
@@ -402,6 +410,7 @@ fn story() -> Vec<Event> {
             crashed: true,
             model: Some("other".into()),
             workspace: None,
+            permission: None,
             leftovers_ended: vec![4711],
         }),
         event(SessionStopped { message: String::new(), ..stopped(Reason::Interrupted) }),

@@ -1,0 +1,627 @@
+//! Codex, through `codex app-server`: JSON-RPC without the version field, a line each.
+//!
+//! `codex exec --json` tells of limits in prose only; the app server has a word for every error,
+//! the reset times of the account's windows, and pieces of text. It chooses the thread's id itself
+//! and tells it before the turn begins.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+use jiff::Timestamp;
+use segue_core::{Permission, usage::Usage};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    Abilities, Call, Card, Conversation, Dialogue, Ending, Heard, History, Job, Opening, Program,
+    SignIn, Signal, ToolEnd, Trouble, Unreadable, Vendor, World,
+    found::package_of,
+    history::read_lines,
+    json::{at, number, text},
+};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Codex;
+
+const SIGN_IN: &str = "codex login";
+
+/// The ids of our requests.
+const INITIALIZE: u64 = 1;
+const THREAD: u64 = 2;
+const TURN: u64 = 3;
+const INTERRUPT: u64 = 4;
+
+impl Vendor for Codex {
+    fn card(&self) -> Card {
+        Card {
+            name: "codex".to_owned(),
+            alias: Some("x"),
+            title: "Codex",
+            programs: &["codex"],
+            install: "npm install -g @openai/codex",
+            sign_in: SIGN_IN,
+            tested: Some("0.166.0"),
+            can: Abilities {
+                own_id: false,
+                resume: true,
+                fork: true,
+                acp: true,
+                cost: false,
+                permission: true,
+            },
+            stop_signal: 15,
+            argument_limit: None,
+        }
+    }
+
+    /// npm's `codex` is a script that starts the real one, which lies in a package for the platform
+    /// beside it.
+    fn behind(&self, program: Program) -> Program {
+        let arch = match std::env::consts::ARCH {
+            "x86_64" => "x64",
+            "aarch64" => "arm64",
+            other => other,
+        };
+        let package = package_of(&program.real).filter(|dir| dir.ends_with("@openai/codex"));
+        let Some(package) = package else { return program };
+        let name = format!("codex-{}-{arch}", std::env::consts::OS);
+        let places =
+            [package.with_file_name(&name), package.join("node_modules/@openai").join(&name)];
+        let triples = places.iter().flat_map(|place| {
+            std::fs::read_dir(place.join("vendor")).into_iter().flatten().flatten()
+        });
+        let native =
+            triples.map(|triple| triple.path().join("bin/codex")).find(|file| file.is_file());
+        match native {
+            Some(native) => program.instead(native),
+            None => program,
+        }
+    }
+
+    fn signed_in(&self, world: &World) -> SignIn {
+        let dir = config_dir(world);
+        if dir.join("auth.json").is_file() {
+            return SignIn::Yes("auth.json".to_owned());
+        }
+        if let Some(key) =
+            ["CODEX_API_KEY", "OPENAI_API_KEY"].iter().find(|name| world.get(name).is_some())
+        {
+            return SignIn::Yes((*key).to_owned());
+        }
+        // A provider of the user's own needs whatever it needs.
+        let config = std::fs::read_to_string(dir.join("config.toml")).unwrap_or_default();
+        let config: toml::Table = toml::from_str(&config).unwrap_or_default();
+        match config.contains_key("model_provider") || config.contains_key("profile") {
+            true => SignIn::Unknown,
+            false => SignIn::No,
+        }
+    }
+
+    fn call(&self, job: &Job<'_>) -> Call {
+        let mut call = Call::new(["app-server"]);
+        // Without it, it waits for the network for ever, and nobody hears of it.
+        call.pair("--disable", "unbounded_connection_retries");
+        call.args(job.extra);
+        call
+    }
+
+    fn dialogue(&self, job: &Job<'_>) -> Box<dyn Dialogue> {
+        let sandbox = match job.permission {
+            Permission::ReadOnly => "read-only",
+            Permission::Edit => "workspace-write",
+            Permission::Full => "danger-full-access",
+        };
+        let mut thread = json!({
+            "cwd": job.cwd, "approvalPolicy": "never", "sandbox": sandbox,
+        });
+        if let Some(model) = job.model {
+            thread["model"] = model.into();
+        }
+        let method = match job.conversation {
+            Conversation::New { .. } => "thread/start",
+            Conversation::Resume { id } => {
+                thread["threadId"] = id.into();
+                thread["excludeTurns"] = true.into();
+                "thread/resume"
+            }
+            Conversation::Fork { from, .. } => {
+                thread["threadId"] = from.into();
+                thread["excludeTurns"] = true.into();
+                "thread/fork"
+            }
+        };
+        Box::new(Server {
+            prompt: job.prompt.to_owned(),
+            request: (method, thread),
+            thread: None,
+            turn: None,
+            total: matches!(job.conversation, Conversation::New { .. }).then(Usage::default),
+            cut: false,
+            resets_at: None,
+            ended: false,
+        })
+    }
+
+    fn history(&self, world: &World, _cwd: &Path, id: &str) -> io::Result<Option<History>> {
+        let ending = format!("-{id}.jsonl");
+        let dir = config_dir(world);
+        let places = ["sessions", "archived_sessions"].map(|name| dir.join(name));
+        let mut found = None;
+        for place in places {
+            found = found.or_else(|| rollouts(&place).find(|file| is_named(file, &ending)));
+        }
+        let Some(path) = found else { return Ok(None) };
+        let mut history = History::new(path.clone());
+        read_lines(&path, |line| remember(line, &mut history))?;
+        Ok(Some(history))
+    }
+
+    fn discover(
+        &self,
+        world: &World,
+        cwd: &Path,
+        since: Timestamp,
+        prompt: &str,
+    ) -> Option<String> {
+        let since: std::time::SystemTime = since.into();
+        let recent = |file: &PathBuf| {
+            file.metadata().and_then(|found| found.modified()).is_ok_and(|at| at >= since)
+        };
+        let files = rollouts(&config_dir(world).join("sessions"));
+        let mut ids = files.filter(recent).filter_map(|file| {
+            let mut meta = None;
+            let mut history = History::new(file.clone());
+            let mut first = None;
+            read_lines(&file, |line| {
+                meta = meta.take().or_else(|| meta_of(line));
+                remember(line, &mut history);
+                if history.prompts == 1 {
+                    first.get_or_insert_with(|| history.last.prompt.clone());
+                }
+            })
+            .ok()?;
+            let (id, place, began) = meta?;
+            let ours =
+                Path::new(&place) == cwd && began >= since && first.as_deref() == Some(prompt);
+            ours.then_some(id)
+        });
+        // Two that fit are one too many to choose from.
+        let id = ids.next()?;
+        ids.next().is_none().then_some(id)
+    }
+}
+
+fn config_dir(world: &World) -> PathBuf {
+    world.dir("CODEX_HOME", ".codex")
+}
+
+fn is_named(file: &Path, ending: &str) -> bool {
+    file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(ending))
+}
+
+/// `sessions/2026/11/15/rollout-….jsonl`, the newest directories first.
+fn rollouts(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let mut dirs = vec![root.to_owned()];
+    let mut files = Vec::new();
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(file) = files.pop() {
+                return Some(file);
+            }
+            let dir = dirs.pop()?;
+            let mut inside: Vec<PathBuf> = std::fs::read_dir(dir)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.path())
+                .collect();
+            inside.sort_unstable();
+            for path in inside {
+                if path.is_dir() { dirs.push(path) } else { files.push(path) }
+            }
+        }
+    })
+}
+
+fn meta_of(line: &[u8]) -> Option<(String, String, std::time::SystemTime)> {
+    let value: Value = serde_json::from_slice(line).ok()?;
+    if text(&value, &["type"]) != Some("session_meta") {
+        return None;
+    }
+    let began: Timestamp = text(&value, &["payload", "timestamp"])?.parse().ok()?;
+    let id = text(&value, &["payload", "id"])?;
+    Some((id.to_owned(), text(&value, &["payload", "cwd"])?.to_owned(), began.into()))
+}
+
+/// One line of a rollout.
+fn remember(line: &[u8], history: &mut History) {
+    let Ok(value) = serde_json::from_slice::<Value>(line) else { return };
+    let Some(payload) = value.get("payload") else { return };
+    let kind = text(payload, &["type"]).unwrap_or_default();
+    let texts = |content: Option<&Value>| {
+        let parts = content.and_then(Value::as_array).into_iter().flatten();
+        parts.filter_map(|part| text(part, &["text"])).collect::<Vec<_>>().join("\n")
+    };
+    match (text(&value, &["type"]), kind) {
+        (Some("event_msg"), "user_message") => {
+            history.prompt(text(payload, &["message"]).unwrap_or_default());
+        }
+        (Some("event_msg"), "item_completed")
+            if text(payload, &["item", "type"]) == Some("UserMessage") =>
+        {
+            history.prompt(texts(at(payload, &["item", "content"])));
+        }
+        (Some("response_item"), "message") if text(payload, &["role"]) == Some("assistant") => {
+            history.text(texts(payload.get("content")));
+        }
+        (Some("response_item"), "function_call" | "custom_tool_call" | "local_shell_call") => {
+            history.call(text(payload, &["call_id"]).unwrap_or_default());
+        }
+        (Some("response_item"), "function_call_output" | "custom_tool_call_output") => {
+            history.answer(text(payload, &["call_id"]).unwrap_or_default());
+        }
+        _ => {}
+    }
+}
+
+/// The one who speaks with the app server.
+#[derive(Debug)]
+struct Server {
+    prompt: String,
+    request: (&'static str, Value),
+    thread: Option<String>,
+    turn: Option<String>,
+    /// The thread's tokens as they were told last.
+    total: Option<Usage>,
+    /// The last that was heard is that the answer broke off: its final word for that is `other`.
+    cut: bool,
+    /// When the account's used-up window begins anew.
+    resets_at: Option<Timestamp>,
+    ended: bool,
+}
+
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    id: Option<Value>,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(default)]
+    params: Value,
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+fn request(id: u64, method: &str, params: &Value) -> String {
+    json!({ "id": id, "method": method, "params": params }).to_string()
+}
+
+impl Dialogue for Server {
+    fn open(&mut self) -> Opening {
+        let about = json!({ "name": "segue", "version": env!("CARGO_PKG_VERSION") });
+        let line = request(INITIALIZE, "initialize", &json!({ "clientInfo": about }));
+        Opening { bytes: format!("{line}\n").into_bytes(), close: false }
+    }
+
+    fn line(&mut self, line: &[u8], heard: &mut Heard) -> Result<(), Unreadable> {
+        let line: Line = serde_json::from_slice(line)?;
+        match (&line.method, &line.id) {
+            (Some(method), None) => self.notice(method, &line.params, heard),
+            (Some(method), Some(id)) => refuse(method, id, heard),
+            (None, Some(id)) => {
+                let id = id.as_u64().unwrap_or_default();
+                match (&line.result, &line.error) {
+                    (Some(result), _) => self.answer(id, result, heard),
+                    (None, error) => {
+                        self.refused(id, error.as_ref().unwrap_or(&Value::Null), heard);
+                    }
+                }
+            }
+            (None, None) => return Err(Unreadable),
+        }
+        Ok(())
+    }
+
+    fn cancel(&mut self, heard: &mut Heard) {
+        if let (Some(thread), Some(turn)) = (&self.thread, &self.turn) {
+            let params = json!({ "threadId": thread, "turnId": turn });
+            heard.say_line(&request(INTERRUPT, "turn/interrupt", &params));
+        }
+    }
+}
+
+impl Server {
+    fn answer(&mut self, id: u64, result: &Value, heard: &mut Heard) {
+        match id {
+            INITIALIZE => {
+                heard.say_line(&json!({ "method": "initialized" }).to_string());
+                heard.say_line(&request(THREAD, self.request.0, &self.request.1));
+            }
+            THREAD => {
+                let Some(thread) = text(result, &["thread", "id"]) else { return };
+                self.thread = Some(thread.to_owned());
+                heard.push(Signal::Session(thread.to_owned()));
+                let model = text(result, &["model"]).or(text(result, &["thread", "model"]));
+                if let Some(model) = model {
+                    heard.push(Signal::Model(model.to_owned()));
+                }
+                let input = json!([{ "type": "text", "text": std::mem::take(&mut self.prompt) }]);
+                let params = json!({ "threadId": thread, "input": input });
+                heard.say_line(&request(TURN, "turn/start", &params));
+            }
+            TURN => self.turn = text(result, &["turn", "id"]).map(str::to_owned),
+            _ => {}
+        }
+    }
+
+    /// One of our requests failed.
+    fn refused(&mut self, id: u64, error: &Value, heard: &mut Heard) {
+        if id == INTERRUPT {
+            return;
+        }
+        let message = text(error, &["message"]).unwrap_or("no reason given").to_owned();
+        self.end(Ending::Failed(Trouble::BadRequest { status: 0, message }), heard);
+    }
+
+    fn end(&mut self, ending: Ending, heard: &mut Heard) {
+        if !self.ended {
+            self.ended = true;
+            heard.end(ending);
+            heard.close = true;
+        }
+    }
+
+    /// Whether a notice is about our turn: sub-agents have threads of their own, and a resume
+    /// repeats the last turn's counts.
+    fn is_ours(&self, params: &Value) -> bool {
+        let thread = text(params, &["threadId"]);
+        let turn = text(params, &["turnId"]).or(text(params, &["turn", "id"]));
+        thread == self.thread.as_deref() && (self.turn.is_none() || turn == self.turn.as_deref())
+    }
+
+    fn notice(&mut self, method: &str, params: &Value, heard: &mut Heard) {
+        match method {
+            "account/rateLimits/updated" => self.quota(&params["rateLimits"], heard),
+            _ if !self.is_ours(params) => {}
+            "turn/started" => self.turn = text(params, &["turn", "id"]).map(str::to_owned),
+            "item/started" => started(&params["item"], heard),
+            "item/completed" => {
+                self.cut = false;
+                completed(&params["item"], heard);
+            }
+            "item/agentMessage/delta" => {
+                let delta = text(params, &["delta"]).unwrap_or_default();
+                heard.push(Signal::Writing(delta.to_owned()));
+            }
+            "thread/tokenUsage/updated" => self.used(&params["tokenUsage"], heard),
+            "error" => self.error(params, heard),
+            "turn/completed" => self.completed(&params["turn"], heard),
+            _ => heard.push(Signal::Thinking),
+        }
+    }
+
+    /// The thread's counts are told again on a resume and after an error: only what they grew by is
+    /// new. Where they began is told on a resume; a fork begins with its parent's.
+    fn used(&mut self, told: &Value, heard: &mut Heard) {
+        let total = usage(&told["total"]);
+        let new = match self.total.replace(total) {
+            _ if self.turn.is_none() => return,
+            Some(before) => Usage {
+                input: total.input.saturating_sub(before.input),
+                output: total.output.saturating_sub(before.output),
+                cache_read: total.cache_read.saturating_sub(before.cache_read),
+                cache_write: total.cache_write.saturating_sub(before.cache_write),
+                reasoning: total.reasoning.saturating_sub(before.reasoning),
+            },
+            None => usage(&told["last"]),
+        };
+        if new.total() > 0 {
+            heard.push(Signal::Used { model: None, usage: new, cost: None });
+        }
+    }
+
+    fn quota(&mut self, limits: &Value, heard: &mut Heard) {
+        for name in ["primary", "secondary"] {
+            let Some(window) = limits.get(name).filter(|window| window.is_object()) else {
+                continue;
+            };
+            let resets_at =
+                window["resetsAt"].as_i64().and_then(|at| Timestamp::from_second(at).ok());
+            let used = window["usedPercent"].as_f64().map(percent);
+            if used.is_some_and(|used| used >= 100) {
+                self.resets_at = resets_at;
+            }
+            let minutes = number(window, &["windowDurationMins"]);
+            let window = minutes.map_or_else(|| name.to_owned(), window_name);
+            heard.push(Signal::Quota { window, used_percent: used, resets_at });
+        }
+    }
+
+    fn error(&mut self, params: &Value, heard: &mut Heard) {
+        let info = &params["error"]["codexErrorInfo"];
+        self.cut = info.get("responseStreamDisconnected").is_some_and(|cut| status(cut).is_none());
+        if params["willRetry"].as_bool() == Some(true) {
+            let trouble = self.trouble(&params["error"]);
+            heard.push(Signal::Retrying { trouble, wait: None });
+        }
+    }
+
+    fn completed(&mut self, turn: &Value, heard: &mut Heard) {
+        let ending = match text(turn, &["status"]) {
+            Some("completed") => Ending::Finished,
+            Some("interrupted") => Ending::Cancelled,
+            _ => Ending::Failed(self.trouble(&turn["error"])),
+        };
+        self.end(ending, heard);
+    }
+
+    /// From its own word for the error, and the status in it where it has one.
+    fn trouble(&self, error: &Value) -> Trouble {
+        let said = text(error, &["additionalDetails"]).or(text(error, &["message"]));
+        let message = said.unwrap_or("no reason given").to_owned();
+        let info = &error["codexErrorInfo"];
+        let limit = |quota, resets_at| Trouble::Limit {
+            message: message.clone(),
+            resets_at,
+            retry_after: None,
+            quota,
+        };
+        match info.as_str() {
+            Some("usageLimitExceeded" | "sessionBudgetExceeded") => limit(true, self.resets_at),
+            Some("rateLimitExceeded") => limit(false, None),
+            Some("serverOverloaded" | "flexUnavailable" | "policyCapacityUnavailable") => {
+                Trouble::Overloaded { message, retry_after: None }
+            }
+            Some("internalServerError") => Trouble::Server { status: 500, message },
+            Some("contextWindowExceeded") => Trouble::ContextExhausted(message),
+            Some("unauthorized") => Trouble::NotSignedIn { message, fix: SIGN_IN.to_owned() },
+            Some("other") if self.cut => Trouble::StreamCut(message),
+            Some(_) | None => match info.as_object().and_then(|info| info.iter().next()) {
+                Some((kind, detail)) => match (kind.as_str(), status(detail)) {
+                    (_, Some(429)) => limit(false, None),
+                    (_, Some(401 | 403)) => {
+                        Trouble::NotSignedIn { message, fix: SIGN_IN.to_owned() }
+                    }
+                    (_, Some(503)) => Trouble::Overloaded { message, retry_after: None },
+                    (_, Some(status @ 500..)) => Trouble::Server { status, message },
+                    (_, Some(status)) => Trouble::BadRequest { status, message },
+                    ("responseStreamDisconnected", None) => Trouble::StreamCut(message),
+                    ("httpConnectionFailed" | "responseStreamConnectionFailed", None) => {
+                        Trouble::Network(message)
+                    }
+                    (_, None) if self.cut => Trouble::StreamCut(message),
+                    (_, None) => Trouble::Server { status: 0, message },
+                },
+                None => Trouble::BadRequest { status: 0, message },
+            },
+        }
+    }
+}
+
+fn status(detail: &Value) -> Option<u16> {
+    detail.get("httpStatusCode")?.as_u64().and_then(|status| u16::try_from(status).ok())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "between 0 and a few hundred"
+)]
+fn percent(used: f64) -> u32 {
+    used.clamp(0.0, 1000.0).round() as u32
+}
+
+/// A window by its length, as people call it.
+fn window_name(minutes: u64) -> String {
+    match minutes {
+        m if m % 10_080 == 0 => format!("{} week", m / 10_080),
+        m if m % 1_440 == 0 => format!("{} day", m / 1_440),
+        m if m % 60 == 0 => format!("{} hour", m / 60),
+        m => format!("{m} minute"),
+    }
+}
+
+/// It includes the cached in the input and the reasoning in the output.
+fn usage(told: &Value) -> Usage {
+    let count = |name| number(told, &[name]).unwrap_or(0);
+    let (read, write) = (count("cachedInputTokens"), count("cacheWriteInputTokens"));
+    let reasoning = count("reasoningOutputTokens");
+    Usage {
+        input: count("inputTokens").saturating_sub(read + write),
+        output: count("outputTokens").saturating_sub(reasoning),
+        cache_read: read,
+        cache_write: write,
+        reasoning,
+    }
+}
+
+/// What a tool is called and asked; nothing for items that are no tools.
+fn tool(item: &Value) -> Option<(String, Value)> {
+    let kind = text(item, &["type"])?;
+    Some(match kind {
+        "commandExecution" => ("shell".to_owned(), json!({ "command": item["command"] })),
+        "fileChange" => {
+            let files: Vec<&Value> = changes(item).map(|change| &change["path"]).collect();
+            ("apply_patch".to_owned(), json!({ "files": files }))
+        }
+        "mcpToolCall" => {
+            let server = text(item, &["server"]).unwrap_or_default();
+            let name = text(item, &["tool"]).unwrap_or_default();
+            (format!("{server}.{name}"), item["arguments"].clone())
+        }
+        "dynamicToolCall" => {
+            (text(item, &["tool"]).unwrap_or(kind).to_owned(), item["arguments"].clone())
+        }
+        "webSearch" => ("web_search".to_owned(), json!({ "query": item["query"] })),
+        "collabAgentToolCall" => {
+            (text(item, &["tool"]).unwrap_or(kind).to_owned(), json!({ "prompt": item["prompt"] }))
+        }
+        _ => return None,
+    })
+}
+
+fn changes(item: &Value) -> impl Iterator<Item = &Value> {
+    item["changes"].as_array().into_iter().flatten()
+}
+
+fn started(item: &Value, heard: &mut Heard) {
+    if let (Some((name, input)), Some(id)) = (tool(item), text(item, &["id"])) {
+        heard.push(Signal::ToolCalled { id: id.to_owned(), name, input: input.to_string() });
+    }
+}
+
+fn completed(item: &Value, heard: &mut Heard) {
+    match text(item, &["type"]) {
+        Some("agentMessage") => {
+            heard.push(Signal::Text(text(item, &["text"]).unwrap_or_default().to_owned()));
+        }
+        Some("reasoning") => {
+            let parts = ["summary", "content"].into_iter().flat_map(|name| {
+                item[name].as_array().into_iter().flatten().filter_map(Value::as_str)
+            });
+            heard.push(Signal::Thought(parts.collect::<Vec<_>>().join("\n")));
+        }
+        _ if tool(item).is_some() => returned(item, heard),
+        _ => {}
+    }
+}
+
+fn returned(item: &Value, heard: &mut Heard) {
+    let id = text(item, &["id"]).unwrap_or_default();
+    let done = !matches!(text(item, &["status"]), Some("failed" | "declined"));
+    let output = match text(item, &["aggregatedOutput"]) {
+        Some(output) => output.to_owned(),
+        None => ["error", "result", "contentItems"]
+            .iter()
+            .filter_map(|name| item.get(name).filter(|value| !value.is_null()))
+            .map(|value| text(value, &["message"]).map_or_else(|| value.to_string(), str::to_owned))
+            .next()
+            .unwrap_or_default(),
+    };
+    let mut end = ToolEnd::new(id, done, output);
+    end.exit = item["exitCode"].as_i64().and_then(|code| i32::try_from(code).ok());
+    if done {
+        let paths = changes(item).filter_map(|change| text(change, &["path"]));
+        end.touched = paths.map(str::to_owned).collect();
+    }
+    heard.push(Signal::ToolReturned(end));
+}
+
+/// It asks for nothing with the policy that we set; should it ask all the same, the answer is no.
+fn refuse(method: &str, id: &Value, heard: &mut Heard) {
+    let answer = match method {
+        "item/commandExecution/requestApproval" | "item/fileChange/requestApproval" => {
+            json!({ "id": id, "result": { "decision": "decline" } })
+        }
+        "execCommandApproval" | "applyPatchApproval" => {
+            json!({ "id": id, "result": { "decision": "denied" } })
+        }
+        _ => json!({ "id": id, "error": { "code": -32601, "message": "not offered here" } }),
+    };
+    heard.say_line(&answer.to_string());
+    heard.push(Signal::Notice(format!("Codex asked for permission ({method}): refused")));
+}

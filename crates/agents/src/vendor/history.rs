@@ -1,0 +1,83 @@
+//! What a vendor's own file remembers, as far as a resume needs it: where it is, and its last turn.
+//!
+//! Compared with the journal it tells what the vendor forgot: the call that was running when it was
+//! killed, the prompt of a turn that failed, a text that was half written.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use super::Lines;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// The file that it is in.
+    pub path: PathBuf,
+    /// How many prompts it has.
+    pub prompts: u64,
+    pub last: LastTurn,
+}
+
+/// From the last prompt on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastTurn {
+    pub prompt: String,
+    pub texts: Vec<String>,
+    pub calls: Vec<CallMade>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallMade {
+    pub id: String,
+    pub answered: bool,
+}
+
+impl History {
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, ..Self::default() }
+    }
+
+    /// A prompt begins a turn.
+    pub fn prompt(&mut self, text: impl Into<String>) {
+        self.prompts += 1;
+        self.last = LastTurn { prompt: text.into(), ..LastTurn::default() };
+    }
+
+    pub fn text(&mut self, text: impl Into<String>) {
+        self.last.texts.push(text.into());
+    }
+
+    pub fn call(&mut self, id: impl Into<String>) {
+        self.last.calls.push(CallMade { id: id.into(), answered: false });
+    }
+
+    pub fn answer(&mut self, id: &str) {
+        if let Some(call) = self.last.calls.iter_mut().find(|call| call.id == id) {
+            call.answered = true;
+        }
+    }
+}
+
+/// Reads a file line by line, whatever its length. A torn last line is a line like all others: the
+/// reader of lines passes over what it can't read.
+pub fn read_lines(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    let mut lines = Lines::default();
+    let mut buffer = vec![0; 1 << 16];
+    let mut whole = |line: Option<&[u8]>| {
+        if let Some(line) = line {
+            each(line);
+        }
+    };
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            got => lines.push(&buffer[..got], &mut whole),
+        }
+    }
+    lines.finish(&mut whole);
+    Ok(())
+}

@@ -1,0 +1,483 @@
+//! A vendor's program as an agent: started, resumed or forked for each turn, listened to, stopped.
+//!
+//! Which of the vendor's conversations a turn goes to, and what is said there, is decided from the
+//! journal and from the vendor's own file: its own memory where it still has it, told what it lost;
+//! else a new conversation with a packet of what happened.
+
+mod memory;
+mod play;
+
+use std::{
+    collections::HashMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use segue_agents::{
+    native::retry::Policy,
+    vendor::{Card, Conversation, Ending, History, Job, Program, Trouble, Vendor, World},
+};
+use segue_core::{
+    Permission,
+    event::{
+        AgentIntroduced, AgentStarted, Body, Entry, ModelFailed, Outcome, Reason, SessionStopped,
+    },
+    usage::Price,
+};
+use segue_journal::stream::Voice;
+
+pub use play::Watch;
+
+use self::{
+    memory::{Known, packet},
+    play::{Listener, Played, play, settle},
+};
+use crate::{
+    agent::Agent,
+    guardian::{Exit, Spec, Stdin},
+    process,
+    supervisor::{Halt, Supervisor, stop},
+    trouble::{failure, given_up, jitter},
+};
+
+/// Never given to a vendor's program: they are for the native agent alone.
+const OURS: [&str; 1] = ["SEGUE_CHAT_KEY"];
+
+/// What a vendor's agent is made of.
+#[derive(Debug)]
+pub struct VendorConfig {
+    pub vendor: Box<dyn Vendor>,
+    pub program: Program,
+    pub world: World,
+    pub model: Option<String>,
+    pub prices: HashMap<String, Price>,
+    pub policy: Policy,
+    pub watch: Watch,
+    /// Begin a new conversation, whatever the vendor remembers.
+    pub fresh: bool,
+}
+
+impl VendorConfig {
+    /// What the model costs, where it is named, by a person's word or by the table.
+    #[must_use]
+    pub fn price(&self) -> Option<Price> {
+        let model = self.model.as_deref()?;
+        self.prices.get(model).copied().or_else(|| segue_agents::native::price::price(model))
+    }
+}
+
+/// A vendor's program in one session.
+#[derive(Debug)]
+pub struct Hired {
+    config: VendorConfig,
+    card: Card,
+    cwd: PathBuf,
+    permission: Permission,
+    extra: Vec<String>,
+    /// The next conversation has to be a new one.
+    fresh: bool,
+    /// Why the turn under way was broken off, in words for the agent.
+    why: String,
+}
+
+/// What is said, and in which of the vendor's conversations.
+struct Words {
+    entry: Entry,
+    /// The vendor's session: to resume, to fork, or as we would call a new one.
+    id: String,
+    from: String,
+    text: String,
+}
+
+impl Words {
+    fn conversation(&self) -> Conversation<'_> {
+        match self.entry {
+            Entry::Resumed => Conversation::Resume { id: &self.id },
+            Entry::Forked => Conversation::Fork { from: &self.from, id: &self.id },
+            _ => Conversation::New { id: &self.id },
+        }
+    }
+
+    /// The session that the vendor has to have for this.
+    fn asked_for(&self) -> &str {
+        if self.entry == Entry::Forked { &self.from } else { &self.id }
+    }
+}
+
+impl Hired {
+    #[must_use]
+    pub fn new(config: VendorConfig, cwd: &Path, permission: Permission, extra: &[String]) -> Self {
+        Self {
+            card: config.vendor.card(),
+            cwd: cwd.to_owned(),
+            permission,
+            extra: extra.to_vec(),
+            fresh: config.fresh,
+            why: String::new(),
+            config,
+        }
+    }
+
+    fn job<'a>(&'a self, words: &'a Words) -> Job<'a> {
+        Job {
+            prompt: &words.text,
+            cwd: &self.cwd,
+            conversation: words.conversation(),
+            permission: self.permission,
+            model: self.config.model.as_deref(),
+            extra: &self.extra,
+            world: &self.config.world,
+        }
+    }
+
+    /// Where the next words go, and what they are.
+    fn words(&mut self, supervisor: &mut Supervisor<'_>) -> Result<Words, Halt> {
+        let session = supervisor.session().session();
+        let state = supervisor.state();
+        let turn = Known::of(session, state.turn.number)?;
+        let prompt = first_words(supervisor)?;
+        let again = state.turn.spawns > 0;
+        let known = state.vendor(supervisor.agent()).cloned();
+        let Some(known) = known.filter(|_| self.card.can.resume && !self.fresh) else {
+            return self.new_words(supervisor, &prompt);
+        };
+        let found = known.id.clone().or_else(|| {
+            let world = &self.config.world;
+            self.config.vendor.discover(world, &known.cwd, known.spawned_at, &turn.prompt)
+        });
+        let Some(id) = found else {
+            // It was killed before it had a name: whatever it had done is in the journal.
+            return self.new_words(supervisor, &prompt);
+        };
+        let history = match self.config.vendor.history(&self.config.world, &known.cwd, &id) {
+            Ok(None) => {
+                self.say_gone(supervisor, &id)?;
+                return self.new_words(supervisor, &prompt);
+            }
+            Ok(Some(history)) => Some(history),
+            Err(_) => None,
+        };
+        let text = match again {
+            true => turn.lost(history.as_ref()).go_on(&self.why, &prompt),
+            false => self.next_words(supervisor, known.turn, history.as_ref(), &prompt)?,
+        };
+        Ok(Words { entry: Entry::Resumed, id, from: String::new(), text })
+    }
+
+    /// A new prompt for a conversation whose last turn may have been broken off.
+    fn next_words(
+        &self,
+        supervisor: &Supervisor<'_>,
+        last: u32,
+        history: Option<&History>,
+        prompt: &str,
+    ) -> Result<String, Halt> {
+        let before = Known::of(supervisor.session().session(), last)?;
+        let mut lost = before.lost(history);
+        // A vendor may keep its prompts in other words than ours; what it did is what counts.
+        if lost.prompt {
+            lost = before.lost(None);
+        }
+        Ok(lost.and_then(prompt))
+    }
+
+    /// The vendor has lost the session: a packet takes its place.
+    fn say_gone(&self, supervisor: &mut Supervisor<'_>, id: &str) -> Result<(), Halt> {
+        let title = self.card.title;
+        supervisor.warn(format!(
+            "{title} has no session {id} any more: a new one goes on, with a packet of what was done"
+        ))
+    }
+
+    fn new_words(&mut self, supervisor: &mut Supervisor<'_>, prompt: &str) -> Result<Words, Halt> {
+        self.fresh = false;
+        let session = supervisor.session().session();
+        let id = uuid().map_err(|error| stop(Reason::Failed, error.to_string()))?;
+        let lineage = session.state().identity.as_ref().and_then(|found| found.lineage.clone());
+        let from = lineage.and_then(|lineage| lineage.vendor_session);
+        let never = session.state().vendor(supervisor.agent()).is_none();
+        if let Some(from) = from.filter(|_| never && self.card.can.fork) {
+            return Ok(Words { entry: Entry::Forked, id, from, text: prompt.to_owned() });
+        }
+        let text = packet(session, prompt)?.unwrap_or_else(|| prompt.to_owned());
+        Ok(Words { entry: Entry::New, id, from: String::new(), text })
+    }
+
+    /// One run of the program, between its two events.
+    fn run(&mut self, supervisor: &mut Supervisor<'_>, words: &Words) -> Result<Played, Halt> {
+        let short = self.in_a_file(supervisor, words)?;
+        let words = short.as_ref().unwrap_or(words);
+        let job = self.job(words);
+        if words.entry == Entry::New
+            && let Some(before) = self.config.vendor.before(&job)
+        {
+            self.prepare(supervisor, &before)?;
+        }
+        let call = self.config.vendor.call(&job);
+        let chosen = words.entry == Entry::Resumed || self.card.can.own_id;
+        let turn = supervisor.state().turn.number;
+        let stream = supervisor.session().stream(turn, supervisor.agent(), Voice::Out)?;
+        let said = match words.text == first_words(supervisor)? {
+            true => None,
+            false => Some(supervisor.payload(&words.text)?),
+        };
+        let started = AgentStarted {
+            entry: words.entry,
+            vendor_session: chosen.then(|| words.id.clone()),
+            command: format!("{} {}", self.config.program.path.display(), call.shown()),
+            said,
+            cwd: self.cwd.clone(),
+            permission: self.permission,
+            version: self.config.program.version.clone(),
+            stream_from: stream.len()?,
+        };
+        let known = introduced(&started);
+        let draft = supervisor.in_turn(started);
+        supervisor.commit(draft)?;
+        let spec = self.spec(supervisor, &call);
+        let listener = self.listener(self.config.vendor.dialogue(&job), known);
+        play(supervisor, spec, listener, &self.card, &self.config.watch)
+    }
+
+    fn listener(
+        &self,
+        dialogue: Box<dyn segue_agents::vendor::Dialogue>,
+        known: AgentIntroduced,
+    ) -> Listener<'_> {
+        let about = (self.card.can.cost, self.config.watch.retries);
+        Listener::new(dialogue, &self.cwd, &self.config.prices, about, known)
+    }
+
+    /// A prompt that is too long for an argument goes into a file that a short one names.
+    fn in_a_file(&self, supervisor: &Supervisor<'_>, words: &Words) -> Result<Option<Words>, Halt> {
+        if self.card.argument_limit.is_none_or(|most| words.text.len() <= most) {
+            return Ok(None);
+        }
+        let turn = supervisor.state().turn.number;
+        let path = supervisor.session().text_file(&format!("{turn:04}-prompt.md"), &words.text)?;
+        let text = format!(
+            "Read the file {} to its end, and do what it says: it is your prompt.",
+            path.display()
+        );
+        Ok(Some(Words { entry: words.entry, id: words.id.clone(), from: words.from.clone(), text }))
+    }
+
+    /// A command of the vendor's that has to come first. Its failure is told by what follows.
+    fn prepare(
+        &self,
+        supervisor: &Supervisor<'_>,
+        call: &segue_agents::vendor::Call,
+    ) -> Result<(), Halt> {
+        let spec = self.spec(supervisor, call);
+        let Ok(mut guarded) = crate::guardian::Guarded::spawn(spec) else { return Ok(()) };
+        drop(guarded.take_stdin());
+        let _ = guarded.wait_timeout(std::time::Duration::from_secs(60));
+        let _ = guarded.kill_tree();
+        Ok(())
+    }
+
+    fn spec(&self, supervisor: &Supervisor<'_>, call: &segue_agents::vendor::Call) -> Spec {
+        let session = supervisor.session().session().id().to_string();
+        let world = &self.config.world;
+        let ours = call.env.iter().filter(|one| !(one.keep && world.get(one.name).is_some()));
+        let mut env: Vec<(OsString, OsString)> =
+            ours.map(|one| (one.name.into(), one.value.clone().into())).collect();
+        env.push((process::SESSION_VAR.into(), session.into()));
+        Spec {
+            program: self.config.program.path.clone().into(),
+            args: call.args.clone(),
+            cwd: self.cwd.clone(),
+            env,
+            env_remove: OURS.iter().map(OsString::from).collect(),
+            stdin: Stdin::Piped,
+            guardian: process::this_program(),
+        }
+    }
+
+    /// After a crash of Segue: the journal gets what the stream file has beyond it.
+    fn catch_up(&mut self, supervisor: &mut Supervisor<'_>) -> Result<Played, Halt> {
+        let session = supervisor.session().session();
+        let (turn, from) = (supervisor.state().turn.number, supervisor.state().turn.stream_from);
+        let mut skip = 0;
+        let mut started = None;
+        for event in session.newest_first()? {
+            match event.body {
+                Body::AgentStarted(body) => {
+                    started = Some(body);
+                    break;
+                }
+                _ if event.turn == Some(turn) => skip += 1,
+                _ => {}
+            }
+        }
+        let Some(started) = started else { return Ok(Played::default()) };
+        let words = Words {
+            entry: started.entry,
+            id: started.vendor_session.clone().unwrap_or_default(),
+            from: String::new(),
+            text: String::new(),
+        };
+        let dialogue = self.config.vendor.dialogue(&self.job(&words));
+        let mut listener = self.listener(dialogue, introduced(&started));
+        listener.skip = skip;
+        let agent = supervisor.agent().to_owned();
+        listener.open_unheard();
+        let mut buffer = vec![0; 64 << 10];
+        let mut at = from;
+        loop {
+            let session = supervisor.session().session();
+            let got = session.read_stream(turn, &agent, at, &mut buffer)?;
+            if got == 0 {
+                break;
+            }
+            at += got as u64;
+            listener.bytes(supervisor, &buffer[..got])?;
+        }
+        listener.exited(supervisor, None, None)
+    }
+
+    /// What a run's end means for the turn. `Ok(())` with the turn still open means: once more.
+    fn judge(
+        &mut self,
+        supervisor: &mut Supervisor<'_>,
+        played: Played,
+        attempt: u32,
+    ) -> Result<(), Halt> {
+        if let Some(stop) = played.stopped {
+            return Err(stop.into());
+        }
+        match (played.ending, played.gave_up_on) {
+            (Some(Ending::Finished), _) => supervisor.end_turn(Outcome::Finished),
+            (Some(Ending::Truncated), _) => supervisor.end_turn(Outcome::Truncated),
+            (Some(Ending::Refused), _) => supervisor.end_turn(Outcome::Refused),
+            (_, Some(trouble)) | (Some(Ending::Failed(trouble)), None) => {
+                self.failed(supervisor, &trouble, played.window, attempt)
+            }
+            (Some(Ending::Cancelled), None) => {
+                let message = "the agent was interrupted by someone else";
+                Err(stop(Reason::AgentCrashed, message).into())
+            }
+            (None, None) => Err(died(&self.card, played.exit, &played.last_words).into()),
+        }
+    }
+
+    fn failed(
+        &mut self,
+        supervisor: &mut Supervisor<'_>,
+        trouble: &Trouble,
+        window: Option<String>,
+        attempt: u32,
+    ) -> Result<(), Halt> {
+        let wait = match trouble {
+            Trouble::SessionGone(_) => Some(std::time::Duration::ZERO),
+            _ => self.config.policy.next(attempt, trouble, jitter(supervisor)),
+        };
+        let failed = ModelFailed {
+            error: failure(trouble),
+            message: trouble.to_string(),
+            retry_in_ms: wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        };
+        let draft = supervisor.in_turn(failed);
+        supervisor.note(draft)?;
+        let Some(wait) = wait else {
+            return Err(given_up(supervisor, trouble, window)?.into());
+        };
+        self.why = "Your last answer was broken off by an error of the model's server.".to_owned();
+        supervisor.wait(wait)
+    }
+
+    /// Whether a run that failed at once was asked for a session that the vendor does not have.
+    fn was_gone(&self, words: &Words, played: &Played) -> bool {
+        let told = matches!(played.ending, Some(Ending::Failed(Trouble::SessionGone(_))));
+        let failed = matches!(played.ending, None | Some(Ending::Failed(_)));
+        if words.entry == Entry::New {
+            return false;
+        }
+        let id = words.asked_for();
+        let vendor = &self.config.vendor;
+        let missing = || matches!(vendor.history(&self.config.world, &self.cwd, id), Ok(None));
+        played.stopped.is_none() && (told || failed && missing())
+    }
+}
+
+impl Agent for Hired {
+    fn turn(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+        if supervisor.state().turn.running {
+            let played = self.catch_up(supervisor)?;
+            // What it said last may have been that it is done.
+            if let Some(Ending::Finished | Ending::Truncated | Ending::Refused) = played.ending {
+                return self.judge(supervisor, played, 1);
+            }
+        }
+        if self.why.is_empty() {
+            self.why = "You were interrupted before you had finished.".to_owned();
+        }
+        let mut attempt = 0;
+        while supervisor.state().turn.open {
+            supervisor.check_interrupt()?;
+            attempt += 1;
+            let words = self.words(supervisor)?;
+            let played = self.run(supervisor, &words)?;
+            if self.was_gone(&words, &played) {
+                self.say_gone(supervisor, words.asked_for())?;
+                self.fresh = true;
+                continue;
+            }
+            self.judge(supervisor, played, attempt)?;
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+        if supervisor.state().turn.running {
+            self.catch_up(supervisor)?;
+        }
+        settle(supervisor, false)
+    }
+}
+
+/// What a run is known by before it says anything.
+fn introduced(started: &AgentStarted) -> AgentIntroduced {
+    AgentIntroduced {
+        vendor_session: started.vendor_session.clone(),
+        model: None,
+        version: started.version.clone(),
+    }
+}
+
+/// The prompt of the open turn.
+fn first_words(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
+    let session = supervisor.session().session();
+    let turn = supervisor.state().turn.number;
+    let started = session.newest_first()?.find_map(|event| match event.body {
+        Body::TurnStarted(started) if event.turn == Some(turn) => Some(started),
+        _ => None,
+    });
+    match started {
+        Some(started) => Ok(session.text(&started.prompt)?),
+        None => Err(stop(Reason::Failed, "the turn has no prompt").into()),
+    }
+}
+
+/// A program that ended without its last word.
+fn died(card: &Card, exit: Option<Exit>, last_words: &str) -> SessionStopped {
+    let how = match exit {
+        Some(Exit::Code(code)) => format!("ended with status {code} and without its last word"),
+        Some(Exit::Signal(signal)) => format!("was killed by signal {signal}"),
+        _ => "is gone".to_owned(),
+    };
+    let last = last_words.trim().lines().next_back().unwrap_or_default();
+    let hint = (!last.is_empty()).then(|| format!("it said: {last}"));
+    SessionStopped { hint, ..stop(Reason::AgentCrashed, format!("{} {how}", card.title)) }
+}
+
+/// A name for a session that nobody else has.
+fn uuid() -> std::io::Result<String> {
+    let mut bytes = [0_u8; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let parts = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]];
+    Ok(parts.join("-"))
+}
