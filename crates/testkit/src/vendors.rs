@@ -16,6 +16,7 @@
 #![expect(clippy::panic, reason = "a helper of tests may fail the test")]
 
 mod cli;
+pub mod matrix;
 mod network;
 mod settings;
 

@@ -32,6 +32,12 @@ const INITIALIZE: u64 = 1;
 const THREAD: u64 = 2;
 const TURN: u64 = 3;
 const INTERRUPT: u64 = 4;
+const INJECT: u64 = 5;
+
+/// A turn's input may have 1,048,576 characters. A longer prompt is put into the thread before it.
+const MOST_INPUT: usize = 1_000_000;
+
+const DO_IT: &str = "Do what the message before this one says.";
 
 impl Vendor for Codex {
     fn card(&self) -> Card {
@@ -349,13 +355,29 @@ impl Server {
                 if let Some(model) = model {
                     heard.push(Signal::Model(model.to_owned()));
                 }
-                let input = json!([{ "type": "text", "text": std::mem::take(&mut self.prompt) }]);
-                let params = json!({ "threadId": thread, "input": input });
-                heard.say_line(&request(TURN, "turn/start", &params));
+                let prompt = std::mem::take(&mut self.prompt);
+                match prompt.len() > MOST_INPUT {
+                    false => self.begin(&prompt, heard),
+                    true => self.inject(&prompt, heard),
+                }
             }
+            INJECT => self.begin(DO_IT, heard),
             TURN => self.turn = text(result, &["turn", "id"]).map(str::to_owned),
             _ => {}
         }
+    }
+
+    fn begin(&self, prompt: &str, heard: &mut Heard) {
+        let input = json!([{ "type": "text", "text": prompt }]);
+        let params = json!({ "threadId": self.thread, "input": input });
+        heard.say_line(&request(TURN, "turn/start", &params));
+    }
+
+    fn inject(&self, prompt: &str, heard: &mut Heard) {
+        let content = json!([{ "type": "input_text", "text": prompt }]);
+        let item = json!({ "type": "message", "role": "user", "content": content });
+        let params = json!({ "threadId": self.thread, "items": [item] });
+        heard.say_line(&request(INJECT, "thread/inject_items", &params));
     }
 
     /// One of our requests failed.
@@ -442,9 +464,11 @@ impl Server {
     }
 
     fn error(&mut self, params: &Value, heard: &mut Heard) {
-        let info = &params["error"]["codexErrorInfo"];
-        self.cut = info.get("responseStreamDisconnected").is_some_and(|cut| status(cut).is_none());
+        // The last word comes with the turn's end.
         if params["willRetry"].as_bool() == Some(true) {
+            let info = &params["error"]["codexErrorInfo"];
+            let cut = info.get("responseStreamDisconnected");
+            self.cut = cut.is_some_and(|cut| status(cut).is_none());
             let trouble = self.trouble(&params["error"]);
             heard.push(Signal::Retrying { trouble, wait: None });
         }

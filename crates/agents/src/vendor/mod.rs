@@ -10,13 +10,21 @@
 //! nothing. The runner does all that, the same way for every vendor. To add one: a file here, and
 //! a line in [`ALL`].
 
+pub mod acp;
+mod api_error;
 pub mod claude;
 pub mod codex;
 pub mod copilot;
+pub mod cursor;
 mod dialogue;
+pub mod exec;
 mod found;
+pub mod gemini;
 mod history;
 pub mod json;
+pub mod opencode;
+pub mod pi;
+pub mod qwen;
 
 use std::{
     collections::BTreeMap,
@@ -34,12 +42,28 @@ pub use history::{CallMade, History, LastTurn, read_lines};
 pub use crate::native::ModelError as Trouble;
 
 /// Every vendor with an adapter, in the order of the tables.
-pub const ALL: &[&dyn Vendor] = &[&claude::Claude, &codex::Codex, &copilot::Copilot];
+pub const ALL: &[&dyn Vendor] = &[
+    &claude::Claude,
+    &codex::Codex,
+    &copilot::Copilot,
+    &gemini::Gemini,
+    &opencode::OpenCode,
+    &qwen::Qwen,
+    &pi::Pi,
+    &cursor::Cursor,
+];
 
 /// The adapter for what a person calls the agent: a name, a one-letter alias, or `exec:<command>`
 /// and `acp:<command>` for any program.
 #[must_use]
 pub fn find(word: &str) -> Option<Box<dyn Vendor>> {
+    let command = |prefix: &str| word.strip_prefix(prefix).map(str::trim);
+    if let Some(command) = command("acp:") {
+        return (!command.is_empty()).then(|| Box::new(acp::Acp::new(command)) as _);
+    }
+    if let Some(command) = command("exec:") {
+        return (!command.is_empty()).then(|| Box::new(exec::Exec::new(command)) as _);
+    }
     let known = ALL.iter().find(|vendor| {
         let card = vendor.card();
         card.name == word || card.alias == Some(word)
@@ -243,6 +267,12 @@ pub enum SignIn {
 pub trait Vendor: std::fmt::Debug + Send + Sync {
     fn card(&self) -> Card;
 
+    /// The names that have to be found for this vendor to be there at all. For a command of the
+    /// user's own that is its first word, while a shell is what is started.
+    fn looks_for(&self) -> Vec<String> {
+        self.card().programs.iter().map(|&name| name.to_owned()).collect()
+    }
+
     /// The program that does the work, behind the wrapper that was found in `PATH`.
     fn behind(&self, program: Program) -> Program {
         program
@@ -283,6 +313,10 @@ pub trait Vendor: std::fmt::Debug + Send + Sync {
 impl Vendor for &'static dyn Vendor {
     fn card(&self) -> Card {
         (**self).card()
+    }
+
+    fn looks_for(&self) -> Vec<String> {
+        (**self).looks_for()
     }
 
     fn behind(&self, program: Program) -> Program {

@@ -4,6 +4,7 @@ mod agents;
 mod config;
 mod demo;
 mod doctor;
+mod fork;
 mod generate;
 mod list;
 mod log;
@@ -21,6 +22,7 @@ use crate::{context::Context, error::CommandResult};
 pub(crate) enum Command {
     Run(run::Args),
     Resume(resume::Args),
+    Fork(fork::Args),
     List(list::Args),
     Show(show::Args),
     Log(log::Args),
@@ -42,6 +44,7 @@ impl Command {
         match self {
             Self::Run(args) => run::run(context, args),
             Self::Resume(args) => resume::run(context, args),
+            Self::Fork(args) => fork::run(context, args),
             Self::List(args) => list::run(context, &args),
             Self::Show(args) => show::run(context, &args),
             Self::Log(args) => log::run(context, &args),

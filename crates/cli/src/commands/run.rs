@@ -13,7 +13,7 @@ use segue_core::{
     usage::Micros,
 };
 use segue_journal::home::NewSession;
-use segue_loops::launch::{self, Surroundings};
+use segue_loops::launch::{self, Surroundings, Worker};
 use segue_runner::Interrupt;
 
 use crate::{
@@ -159,6 +159,11 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
+    launch_new(context, new, worker)
+}
+
+/// Creates a session and works on it.
+pub(crate) fn launch_new(context: &Context, new: NewSession, worker: Worker) -> CommandResult {
     // Before there is a session that could not be started.
     worker.check_price(new.caps)?;
     let mut watcher = Watcher::new(context);
@@ -260,7 +265,7 @@ fn read_stdin() -> Result<String, CommandError> {
     Ok(text)
 }
 
-fn check_free(context: &Context, name: Option<&str>) -> Result<(), CommandError> {
+pub(crate) fn check_free(context: &Context, name: Option<&str>) -> Result<(), CommandError> {
     let Some(name) = name else { return Ok(()) };
     check_name(name).map_err(|error| CommandError::usage(format!("`{name}`: {error}")))?;
     let mut index = context.index()?;

@@ -1,0 +1,677 @@
+//! Gemini CLI: `gemini --output-format stream-json`, with the prompt on its standard input.
+//!
+//! The id is ours to choose, except for a fork, whose id is in the first line. The `result` line
+//! ends a turn. Of an API's error it has only the message; the exit status is that error's HTTP
+//! status, less 256, and so an error without a body is only told when the program has ended.
+//! Retries and whether a quota is spent are to be read on its standard error, in the program's own
+//! fixed words.
+//!
+//! Texts come in pieces only. When a stream ends without its end, the program asks again and says
+//! nothing about it, so that the pieces of both attempts follow each other; its session file has the
+//! second one alone. When the conversation no longer fits, it doesn't ask the model, and calls that
+//! a success. That a model stopped at its output limit, or refused to go on, it does not tell.
+//!
+//! It reads `@file` in a prompt, and puts a space before any other `@`.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use segue_core::{Permission, usage::Usage};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+
+use super::{
+    Abilities, Call, Card, Conversation, Dialogue, Ending, Heard, History, Job, Opening, SignIn,
+    Signal, ToolEnd, Trouble, Unreadable, Vendor, World,
+    api_error::{ApiError, unwrapped},
+    history::read_lines,
+    json::{self, Text},
+};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Gemini;
+
+const SIGN_IN: &str = "gemini, then /auth";
+
+impl Vendor for Gemini {
+    fn card(&self) -> Card {
+        Card {
+            name: "gemini".to_owned(),
+            alias: Some("g"),
+            title: "Gemini CLI",
+            programs: &["gemini"],
+            install: "npm install -g @google/gemini-cli",
+            sign_in: SIGN_IN,
+            tested: Some("0.61.0"),
+            can: Abilities {
+                own_id: true,
+                resume: true,
+                fork: true,
+                acp: true,
+                cost: false,
+                // A model that enters plan mode and leaves it again has every right from then on:
+                // with nobody to ask, the program takes that for a yes. Only a file with a policy
+                // (`--policy`) keeps it from that.
+                permission: false,
+            },
+            stop_signal: 15,
+            argument_limit: None,
+        }
+    }
+
+    fn signed_in(&self, world: &World) -> SignIn {
+        const KEYS: [&str; 4] = [
+            "GEMINI_API_KEY",
+            "GOOGLE_API_KEY",
+            "GOOGLE_GENAI_USE_VERTEXAI",
+            "GOOGLE_GENAI_USE_GCA",
+        ];
+        if let Some(key) = KEYS.iter().find(|name| world.get(name).is_some()) {
+            return SignIn::Yes((*key).to_owned());
+        }
+        let dir = config_dir(world);
+        if dir.join("oauth_creds.json").is_file() {
+            return SignIn::Yes("Google".to_owned());
+        }
+        let chosen = std::fs::read(dir.join("settings.json")).ok().is_some_and(|text| {
+            let settings: Value = serde_json::from_slice(&text).unwrap_or_default();
+            json::text(&settings, &["security", "auth", "selectedType"]).is_some()
+        });
+        // The key may be in the keychain, or in a file for the environment.
+        match chosen || dir.join(".env").is_file() {
+            true => SignIn::Unknown,
+            false => SignIn::No,
+        }
+    }
+
+    fn call(&self, job: &Job<'_>) -> Call {
+        let mut call = Call::new(["--output-format", "stream-json", "--skip-trust"]);
+        match job.conversation {
+            Conversation::New { id } => call.pair("--session-id", id),
+            Conversation::Resume { id } => call.pair("--resume", id),
+            Conversation::Fork { from, .. } => match forked(job.world, job.cwd, from) {
+                Some(file) => call.pair("--session-file", file),
+                // It will say that it has none.
+                None => call.pair("--session-file", from),
+            },
+        };
+        // With nobody to ask, it hides the tools that it would have to ask for.
+        let mode = match job.permission {
+            Permission::ReadOnly => "default",
+            Permission::Edit => "auto_edit",
+            Permission::Full => "yolo",
+        };
+        call.pair("--approval-mode", mode);
+        if let Some(model) = job.model {
+            call.pair("--model", model);
+        }
+        call.args(job.extra);
+        // Otherwise it is two processes, and no signal reaches the one that works.
+        call.env("GEMINI_CLI_NO_RELAUNCH", "true");
+        call
+    }
+
+    fn dialogue(&self, job: &Job<'_>) -> Box<dyn Dialogue> {
+        Box::new(Stream {
+            prompt: job.prompt.to_owned(),
+            place: Some((job.world.clone(), job.cwd.to_owned())),
+            ..Stream::default()
+        })
+    }
+
+    /// Only of this working directory: it resumes no others.
+    fn history(&self, world: &World, cwd: &Path, id: &str) -> io::Result<Option<History>> {
+        let Some(dir) = project(world, cwd) else { return Ok(None) };
+        fullest(&dir, id)
+    }
+}
+
+fn config_dir(world: &World) -> PathBuf {
+    world.get("GEMINI_CLI_HOME").map_or(&*world.home, Path::new).join(".gemini")
+}
+
+/// Where it keeps what belongs to a working directory. The name is in a list.
+fn project(world: &World, cwd: &Path) -> Option<PathBuf> {
+    let dir = config_dir(world);
+    let list: Value =
+        serde_json::from_slice(&std::fs::read(dir.join("projects.json")).ok()?).ok()?;
+    let name = json::text(&list, &["projects", &*cwd.to_string_lossy()])?;
+    Some(dir.join("tmp").join(name))
+}
+
+/// The file to make a copy of. That may be one of any working directory.
+fn forked(world: &World, cwd: &Path, id: &str) -> Option<PathBuf> {
+    let here = project(world, cwd);
+    let all = std::fs::read_dir(config_dir(world).join("tmp")).into_iter().flatten().flatten();
+    let dirs = here.into_iter().chain(all.map(|entry| entry.path()));
+    dirs.filter_map(|dir| fullest(&dir, id).ok().flatten()).map(|history| history.path).next()
+}
+
+/// The session of a project. A resume in another minute leaves another file of the same session,
+/// with no prompt in it.
+fn fullest(project: &Path, id: &str) -> io::Result<Option<History>> {
+    let Ok(files) = std::fs::read_dir(project.join("chats")) else { return Ok(None) };
+    let ending = format!("-{}.jsonl", id.get(..8).unwrap_or(id));
+    let mut best: Option<History> = None;
+    for file in files.flatten().map(|entry| entry.path()) {
+        if !file.to_string_lossy().ends_with(&ending) {
+            continue;
+        }
+        let Some(history) = read_session(&file, id)? else { continue };
+        if best.as_ref().is_none_or(|best| history.prompts > best.prompts) {
+            best = Some(history);
+        }
+    }
+    // One without a prompt is none: it can't be resumed, and the next start deletes it.
+    Ok(best.filter(|history| history.prompts > 0))
+}
+
+/// A line of its session file: the head, a message, or a change of anything.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Kept {
+    session_id: Option<String>,
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    content: Value,
+    tool_calls: Vec<Remade>,
+    #[serde(rename = "$set")]
+    set: Option<Change>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Change {
+    messages: Option<Vec<Remembered>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Remembered {
+    id: String,
+    #[serde(rename = "type")]
+    kind: String,
+    content: Value,
+    tool_calls: Vec<Remade>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Remade {
+    id: String,
+    result: Value,
+}
+
+/// Reads a file of events into what they add up to, if it is of that session.
+fn read_session(file: &Path, id: &str) -> io::Result<Option<History>> {
+    let mut messages: Vec<Remembered> = Vec::new();
+    let mut ours = false;
+    read_lines(file, |line| {
+        let Ok(kept) = serde_json::from_slice::<Kept>(line) else { return };
+        ours |= kept.session_id.as_deref() == Some(id);
+        if let Some(all) = kept.set.and_then(|change| change.messages) {
+            messages = all;
+        } else if !kept.id.is_empty() {
+            let Kept { id, kind, content, tool_calls, .. } = kept;
+            let message = Remembered { id, kind, content, tool_calls };
+            // A message that is written again takes the place of the first one.
+            match messages.iter_mut().rev().find(|known| known.id == message.id) {
+                Some(known) => *known = message,
+                None => messages.push(message),
+            }
+        }
+    })?;
+    if !ours {
+        return Ok(None);
+    }
+    let mut history = History::new(file.to_owned());
+    messages.iter().for_each(|message| message.remember(&mut history));
+    Ok(Some(history))
+}
+
+/// What it puts where an answer should be, in a session that it resumes.
+const INTERRUPTED: &str = "[The previous response was interrupted before it completed.]";
+
+impl Remembered {
+    fn remember(&self, history: &mut History) {
+        match self.kind.as_str() {
+            "user" => {
+                for answer in self.parts() {
+                    if let Some(id) = json::text(answer, &["functionResponse", "id"]) {
+                        history.answer(id);
+                    }
+                }
+                let text = self.text();
+                // The first of all is the program's own, about the workspace.
+                if !text.is_empty() && !text.starts_with("<session_context>") {
+                    history.prompt(text);
+                }
+            }
+            "gemini" => {
+                let text = self.text();
+                if !text.is_empty() && text != INTERRUPTED {
+                    history.text(text);
+                }
+                for call in &self.tool_calls {
+                    history.call(&*call.id);
+                    if call.result.as_array().is_some_and(|parts| !parts.is_empty()) {
+                        history.answer(&call.id);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn parts(&self) -> &[Value] {
+        self.content.as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn text(&self) -> String {
+        if let Some(text) = self.content.as_str() {
+            return text.to_owned();
+        }
+        let texts = self.parts().iter().filter_map(|part| json::text(part, &["text"]));
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The stream's lines, with all that we read of any of them.
+#[derive(Debug, Deserialize)]
+struct Line<'a> {
+    #[serde(rename = "type", borrow)]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    timestamp: Option<Timestamp>,
+    #[serde(default, borrow)]
+    session_id: Text<'a>,
+    #[serde(default, borrow)]
+    model: Text<'a>,
+    #[serde(default, borrow)]
+    role: Text<'a>,
+    #[serde(default, borrow)]
+    content: Text<'a>,
+    #[serde(default, borrow)]
+    tool_name: Text<'a>,
+    #[serde(default, borrow)]
+    tool_id: Text<'a>,
+    #[serde(default, borrow)]
+    parameters: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    status: Text<'a>,
+    #[serde(default, borrow)]
+    output: Text<'a>,
+    #[serde(default)]
+    error: Option<Said>,
+    #[serde(default, borrow)]
+    severity: Text<'a>,
+    #[serde(default, borrow)]
+    message: Text<'a>,
+    #[serde(default)]
+    stats: Option<Stats>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Said {
+    #[serde(rename = "type")]
+    kind: String,
+    message: String,
+}
+
+/// What this process has used.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Stats {
+    models: HashMap<String, Tokens>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Tokens {
+    total_tokens: u64,
+    input_tokens: u64,
+    output_tokens: u64,
+    cached: u64,
+}
+
+impl Tokens {
+    /// The total is more than input and output by the thoughts, which it doesn't tell otherwise.
+    fn usage(self) -> Usage {
+        Usage {
+            input: self.input_tokens.saturating_sub(self.cached),
+            output: self.output_tokens,
+            cache_read: self.cached,
+            cache_write: 0,
+            reasoning: self.total_tokens.saturating_sub(self.input_tokens + self.output_tokens),
+        }
+    }
+}
+
+/// What is kept between lines.
+#[derive(Debug, Default)]
+struct Stream {
+    prompt: String,
+    place: Option<(World, PathBuf)>,
+    session: Option<String>,
+    pieces: Pieces,
+    /// Whether the model was heard since it was last told something.
+    heard_model: bool,
+    /// Files that running calls will have written.
+    files: HashMap<String, String>,
+    /// What an `error` line said.
+    said: Option<String>,
+    /// An error in the `result` line, of which only the exit status will tell the kind.
+    unclear: Option<String>,
+    stderr: Stderr,
+    ended: bool,
+}
+
+impl Dialogue for Stream {
+    fn open(&mut self) -> Opening {
+        Opening::prompt(&std::mem::take(&mut self.prompt))
+    }
+
+    fn line(&mut self, line: &[u8], heard: &mut Heard) -> Result<(), Unreadable> {
+        let line: Line<'_> = serde_json::from_slice(line)?;
+        match &*line.kind {
+            "init" => {
+                if let Some(id) = line.session_id.as_deref() {
+                    self.session = Some(id.to_owned());
+                    heard.push(Signal::Session(id.to_owned()));
+                }
+                heard.signals.extend(line.model.map(|model| Signal::Model(model.into_owned())));
+            }
+            "message" if line.role.as_deref() == Some("assistant") => {
+                self.heard_model = true;
+                let text = line.content.unwrap_or_default();
+                self.pieces.add(&text, line.timestamp);
+                heard.push(Signal::Writing(text.into_owned()));
+            }
+            "tool_use" => self.called(&line, heard),
+            "tool_result" => self.returned(line, heard),
+            "error" => {
+                let message = line.message.unwrap_or_default().into_owned();
+                match line.severity.as_deref() {
+                    Some("error") => {}
+                    _ => heard.push(Signal::Notice(message.clone())),
+                }
+                self.said = Some(message);
+            }
+            "result" => self.result(&line, heard),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn error_line(&mut self, line: &str, heard: &mut Heard) {
+        heard.signals.extend(self.stderr.line(line));
+    }
+
+    fn exited(&mut self, exit: Option<i32>, heard: &mut Heard) {
+        if self.ended {
+            return;
+        }
+        if let Some(message) = self.unclear.take() {
+            return self.end(Ending::Failed(self.stderr.trouble(message, exit)), heard);
+        }
+        // Before it has a session, it says what is wrong in words, and by its exit status.
+        if self.session.is_none() && exit.is_some_and(|status| status > 0) {
+            let message = std::mem::take(&mut self.stderr.first);
+            let trouble = match exit {
+                Some(41) => Trouble::NotSignedIn { message, fix: SIGN_IN.to_owned() },
+                _ => Trouble::BadRequest { status: 0, message },
+            };
+            self.end(Ending::Failed(trouble), heard);
+        }
+    }
+}
+
+impl Stream {
+    fn called(&mut self, line: &Line<'_>, heard: &mut Heard) {
+        self.heard_model = true;
+        heard.signals.extend(self.pieces.take().map(Signal::Text));
+        let id = line.tool_id.as_deref().unwrap_or_default().to_owned();
+        let name = line.tool_name.as_deref().unwrap_or_default().to_owned();
+        let input = line.parameters.map_or("{}", RawValue::get).to_owned();
+        if let Some(file) = written(&name, &input) {
+            self.files.insert(id.clone(), file);
+        }
+        heard.push(Signal::ToolCalled { id, name, input });
+    }
+
+    fn returned(&mut self, line: Line<'_>, heard: &mut Heard) {
+        self.heard_model = false;
+        let id = line.tool_id.unwrap_or_default().into_owned();
+        let done = line.status.as_deref() == Some("success");
+        let file = self.files.remove(&id).filter(|_| done);
+        let error = line.error.map(|said| said.message);
+        let output = line.output.map(Cow::into_owned).or(error).unwrap_or_default();
+        heard.push(Signal::ToolReturned(ToolEnd::new(id, done, output).touching(file)));
+    }
+
+    fn end(&mut self, ending: Ending, heard: &mut Heard) {
+        self.ended = true;
+        heard.end(ending);
+    }
+
+    fn result(&mut self, line: &Line<'_>, heard: &mut Heard) {
+        let done = line.status.as_deref() == Some("success");
+        // Of an answer that failed there is only a part, which is no text.
+        let text = self.last_text().filter(|_| done);
+        heard.signals.extend(text.map(Signal::Text));
+        for (model, tokens) in line.stats.iter().flat_map(|stats| &stats.models) {
+            let usage = tokens.usage();
+            if usage.total() > 0 {
+                heard.push(Signal::Used { model: Some(model.clone()), usage, cost: None });
+            }
+        }
+        let ending = match (&line.error, self.said.take()) {
+            (Some(error), _) => match failure(error) {
+                Some(ending) => ending,
+                None => return self.unclear = Some(unwrapped(&error.message).to_owned()),
+            },
+            (None, Some(said)) if !done => unusable(said),
+            (None, None) if done && !self.heard_model => {
+                let message = "the conversation no longer fits, so the model was not asked";
+                Ending::Failed(Trouble::ContextExhausted(message.to_owned()))
+            }
+            _ if done => Ending::Finished,
+            _ => Ending::Failed(Trouble::BadRequest { status: 0, message: String::new() }),
+        };
+        self.end(ending, heard);
+    }
+
+    /// The text under way. If it may be two attempts, the session file knows the one that counts.
+    fn last_text(&mut self) -> Option<String> {
+        let paused = self.pieces.paused;
+        let text = self.pieces.take()?;
+        let kept = paused.then(|| self.kept_text()).flatten();
+        Some(match kept {
+            Some(kept) if text.len() > kept.len() && text.trim_end().ends_with(&kept) => kept,
+            _ => text,
+        })
+    }
+
+    fn kept_text(&self) -> Option<String> {
+        let (world, cwd) = self.place.as_ref()?;
+        let history = Gemini.history(world, cwd, self.session.as_deref()?).ok()??;
+        history.last.texts.last().map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
+    }
+}
+
+/// A text that comes in pieces.
+#[derive(Debug, Default)]
+struct Pieces {
+    text: String,
+    last: Option<Timestamp>,
+    /// There was a pause as long as the shortest one before it asks again.
+    paused: bool,
+}
+
+impl Pieces {
+    fn add(&mut self, piece: &str, time: Option<Timestamp>) {
+        const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+        if let (Some(last), Some(now)) = (self.last, time) {
+            self.paused |= now.duration_since(last).unsigned_abs() >= SHORTEST_PAUSE;
+        }
+        self.last = time.or(self.last);
+        self.text.push_str(piece);
+    }
+
+    fn take(&mut self) -> Option<String> {
+        let pieces = std::mem::take(self);
+        (!pieces.text.is_empty()).then_some(pieces.text)
+    }
+}
+
+/// The one retry that is told over several lines, and what the last report of an error was about.
+#[derive(Debug, Default)]
+struct Stderr {
+    /// The first line that tells what is wrong.
+    first: String,
+    /// An attempt that failed; whether it is tried again is still to come.
+    attempt: Option<String>,
+    spent: bool,
+    retry_after: Option<Duration>,
+}
+
+impl Stderr {
+    /// These are the program's own fixed words, and the names of its errors as Node prints them.
+    fn line(&mut self, line: &str) -> Option<Signal> {
+        const REPORT: &str = "Error when talking to Gemini API ";
+        let noise =
+            ["Warning: ", "Ripgrep ", "[STARTUP]"].iter().any(|start| line.starts_with(start));
+        if self.first.is_empty() && !noise && !line.trim().is_empty() {
+            line.clone_into(&mut self.first);
+        }
+        if line.starts_with(REPORT) {
+            self.spent = line.contains(".json TerminalQuotaError: ");
+        }
+        if self.spent
+            && let Some(wait) = line.trim().strip_prefix("retryDelayMs: ")
+        {
+            self.retry_after = wait.trim_end_matches(',').parse().ok().map(Duration::from_millis);
+        }
+        let said = attempt_failed(line);
+        if let Some((Failed::With(status), rest)) = said {
+            return Some(Signal::Retrying { trouble: status_trouble(status, rest), wait: None });
+        }
+        if let Some((Failed::Because, message)) = said {
+            self.attempt = Some(message.to_owned());
+        }
+        self.retried(line)
+    }
+
+    /// `… Retrying after 5186ms...` at the end of what a quota's error said. The time is there only
+    /// for those.
+    fn retried(&mut self, line: &str) -> Option<Signal> {
+        let (_, rest) = line.rsplit_once(". Retrying after ")?;
+        let wait = rest.strip_suffix("ms...")?.parse().ok().map(Duration::from_millis)?;
+        let message = self.attempt.take()?;
+        let message = message.split(". Retrying after ").next().unwrap_or_default().to_owned();
+        let trouble =
+            Trouble::Limit { message, resets_at: None, retry_after: Some(wait), quota: false };
+        Some(Signal::Retrying { trouble, wait: Some(wait) })
+    }
+
+    /// What an error without a body was, by the exit status and the name of the error.
+    fn trouble(&self, message: String, exit: Option<i32>) -> Trouble {
+        const TOLD: [u16; 10] = [429, 499, 503, 500, 502, 504, 401, 403, 400, 404];
+        let status = TOLD.into_iter().find(|status| exit == Some(i32::from(status % 256)));
+        match (self.spent, status) {
+            (true, _) => Trouble::Limit {
+                message,
+                resets_at: None,
+                retry_after: self.retry_after,
+                quota: true,
+            },
+            (false, Some(status)) => status_trouble(Some(status), &message),
+            (false, None) => Trouble::BadRequest { status: 0, message },
+        }
+    }
+}
+
+/// How an attempt failed.
+#[derive(Clone, Copy)]
+enum Failed {
+    /// It will be tried again: by this status, or without any answer.
+    With(Option<u16>),
+    /// The message comes first.
+    Because,
+}
+
+/// `Attempt 1 failed with status 500. Retrying with backoff... <error>`, or without a status, or
+/// `Attempt 1 failed: <message>`.
+fn attempt_failed(line: &str) -> Option<(Failed, &str)> {
+    let rest = line.strip_prefix("Attempt ")?.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = rest.strip_prefix(" failed")?;
+    if let Some(message) = rest.strip_prefix(": ") {
+        return Some((Failed::Because, message));
+    }
+    let (how, error) = rest.split_once(". Retrying with backoff...")?;
+    let status = match how.strip_prefix(" with ") {
+        Some("429 error (no Retry-After header)") => Some(429),
+        Some("5xx error") => Some(500),
+        Some(how) => how.strip_prefix("status ").and_then(|status| status.parse().ok()),
+        None => None,
+    };
+    Some((Failed::With(status), error.trim()))
+}
+
+/// 499 is what Google says when it gives up a request.
+fn status_trouble(status: Option<u16>, message: &str) -> Trouble {
+    let Some(status) = status else { return Trouble::Network(message.to_owned()) };
+    let status = if status == 499 { 503 } else { status };
+    let message = message.strip_prefix("_ApiError: ").unwrap_or(message);
+    let mut told = ApiError::read(message);
+    told.status = Some(status);
+    told.trouble(SIGN_IN).unwrap_or(Trouble::BadRequest { status, message: told.message })
+}
+
+/// What the `result` line's error means, where it has a name or a body.
+fn failure(error: &Said) -> Option<Ending> {
+    let message = unwrapped(&error.message).to_owned();
+    let fix = SIGN_IN.to_owned();
+    Some(match error.kind.as_str() {
+        "FatalCancellationError" => Ending::Cancelled,
+        "FatalAuthenticationError" | "UnauthorizedError" => {
+            Ending::Failed(Trouble::NotSignedIn { message, fix })
+        }
+        "FatalTurnLimitedError" | "FatalInputError" | "FatalConfigError" => {
+            Ending::Failed(Trouble::BadRequest { status: 0, message })
+        }
+        _ => Ending::Failed(ApiError::read(&message).trouble(SIGN_IN)?),
+    })
+}
+
+/// An answer that could not be used: the program has one sentence for each reason.
+fn unusable(said: String) -> Ending {
+    let starts = |start: &str| said.starts_with(start);
+    if starts("Model response was truncated because it exceeded the token limit.") {
+        Ending::Truncated
+    } else if starts("The model response was blocked due to ") {
+        Ending::Refused
+    } else if starts("Model stream ended ") || starts("The model returned ") {
+        Ending::Failed(Trouble::StreamCut(said))
+    } else {
+        Ending::Failed(Trouble::BadRequest { status: 0, message: said })
+    }
+}
+
+/// The file that a tool writes, by the tool's own input.
+fn written(tool: &str, input: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Input {
+        file_path: String,
+    }
+    let writes = matches!(tool, "write_file" | "replace");
+    writes.then(|| serde_json::from_str::<Input>(input).ok()).flatten().map(|input| input.file_path)
+}
