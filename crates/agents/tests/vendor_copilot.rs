@@ -38,6 +38,7 @@ fn job<'a>(world: &'a World, conversation: Conversation<'a>) -> Job<'a> {
         model: None,
         extra: &[],
         world,
+        files: Path::new("files"),
     }
 }
 

@@ -32,6 +32,7 @@ fn job(world: &World) -> Job<'_> {
         model: None,
         extra: &[],
         world,
+        files: Path::new("files"),
     }
 }
 

@@ -37,6 +37,7 @@ fn job(world: &World) -> Job<'_> {
         model: None,
         extra: &[],
         world,
+        files: Path::new("files"),
     }
 }
 

@@ -121,6 +121,12 @@ impl Session {
         Ok(())
     }
 
+    /// Where [`LockedSession::text_file`] puts its files.
+    #[must_use]
+    pub fn text_files(&self) -> PathBuf {
+        self.dir.join("streams")
+    }
+
     /// What an agent printed in a turn, from an offset of its stream file on, as much as fits.
     pub fn read_stream(
         &self,
@@ -268,7 +274,7 @@ impl LockedSession {
     /// Writes a text into a file of its own beside the streams, for a program that can only be told
     /// where to look.
     pub fn text_file(&self, name: &str, text: &str) -> Result<PathBuf> {
-        let dir = self.session.dir.join("streams");
+        let dir = self.session.text_files();
         self.session.disk.create_dir_all(&dir).at(&dir)?;
         let path = dir.join(name);
         self.session.disk.replace(&path, text.as_bytes()).at(&path)?;

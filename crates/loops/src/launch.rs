@@ -97,7 +97,7 @@ impl Worker {
 
     fn agent(
         self,
-        state: &State,
+        session: &Session,
         permission: Permission,
         workspace: &Path,
         caps: Caps,
@@ -108,8 +108,7 @@ impl Worker {
             Self::Native(native) => Box::new(Native::new(native, workspace).map_err(wrong)?),
             Self::Vendor(vendor) => {
                 std::fs::read_dir(workspace).map_err(wrong)?;
-                let extra = state.identity.as_ref().map(|found| found.vendor_args.as_slice());
-                Box::new(Hired::new(vendor, workspace, permission, extra.unwrap_or_default()))
+                Box::new(Hired::new(vendor, session, workspace, permission))
             }
         })
     }
@@ -124,7 +123,7 @@ pub fn start(
     let state = session.state();
     let caps = state.caps;
     let workspace = workspace(&session);
-    let mut agent = worker.agent(state, state.permission(), &workspace, caps)?;
+    let mut agent = worker.agent(session.session(), state.permission(), &workspace, caps)?;
     let started = SessionStarted { by: around.process(), caps };
     work(session, started.into(), agent.as_mut(), &workspace, None, around)
 }
@@ -187,7 +186,7 @@ pub fn resume(
     let workspace = resumed.workspace.clone().unwrap_or_else(|| workspace(&session));
     let state = session.state();
     let permission = resumed.permission.unwrap_or_else(|| state.permission());
-    let mut agent = worker.agent(state, permission, &workspace, caps)?;
+    let mut agent = worker.agent(session.session(), permission, &workspace, caps)?;
     agent.recall(session.session())?;
     work(session, resumed.into(), agent.as_mut(), &workspace, how.prompt.as_deref(), around)
 }

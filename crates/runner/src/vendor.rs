@@ -24,7 +24,7 @@ use segue_core::{
     },
     usage::Price,
 };
-use segue_journal::stream::Voice;
+use segue_journal::{Session, stream::Voice};
 
 pub use play::Watch;
 
@@ -72,6 +72,8 @@ pub struct Hired {
     config: VendorConfig,
     card: Card,
     cwd: PathBuf,
+    /// Where files for the program are put.
+    files: PathBuf,
     permission: Permission,
     extra: Vec<String>,
     /// The next conversation has to be a new one.
@@ -106,12 +108,19 @@ impl Words {
 
 impl Hired {
     #[must_use]
-    pub fn new(config: VendorConfig, cwd: &Path, permission: Permission, extra: &[String]) -> Self {
+    pub fn new(
+        config: VendorConfig,
+        session: &Session,
+        cwd: &Path,
+        permission: Permission,
+    ) -> Self {
+        let identity = session.state().identity.as_ref();
         Self {
             card: config.vendor.card(),
             cwd: cwd.to_owned(),
+            files: session.text_files(),
             permission,
-            extra: extra.to_vec(),
+            extra: identity.map(|found| found.vendor_args.clone()).unwrap_or_default(),
             fresh: config.fresh,
             why: String::new(),
             config,
@@ -127,6 +136,7 @@ impl Hired {
             model: self.config.model.as_deref(),
             extra: &self.extra,
             world: &self.config.world,
+            files: &self.files,
         }
     }
 
@@ -208,12 +218,10 @@ impl Hired {
         let short = self.in_a_file(supervisor, words)?;
         let words = short.as_ref().unwrap_or(words);
         let job = self.job(words);
-        if words.entry == Entry::New
-            && let Some(before) = self.config.vendor.before(&job)
-        {
-            self.prepare(supervisor, &before)?;
-        }
         let call = self.config.vendor.call(&job);
+        for (name, text) in &call.files {
+            supervisor.session().text_file(name, text)?;
+        }
         let chosen = words.entry == Entry::Resumed || self.card.can.own_id;
         let turn = supervisor.state().turn.number;
         let stream = supervisor.session().stream(turn, supervisor.agent(), Voice::Out)?;
@@ -260,20 +268,6 @@ impl Hired {
             path.display()
         );
         Ok(Some(Words { entry: words.entry, id: words.id.clone(), from: words.from.clone(), text }))
-    }
-
-    /// A command of the vendor's that has to come first. Its failure is told by what follows.
-    fn prepare(
-        &self,
-        supervisor: &Supervisor<'_>,
-        call: &segue_agents::vendor::Call,
-    ) -> Result<(), Halt> {
-        let spec = self.spec(supervisor, call);
-        let Ok(mut guarded) = crate::guardian::Guarded::spawn(spec) else { return Ok(()) };
-        drop(guarded.take_stdin());
-        let _ = guarded.wait_timeout(std::time::Duration::from_secs(60));
-        let _ = guarded.kill_tree();
-        Ok(())
     }
 
     fn spec(&self, supervisor: &Supervisor<'_>, call: &segue_agents::vendor::Call) -> Spec {

@@ -149,6 +149,7 @@ mod tests {
             model: None,
             extra,
             world,
+            files: Path::new("files"),
         }
     }
 

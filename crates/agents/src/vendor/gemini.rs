@@ -39,6 +39,15 @@ pub struct Gemini;
 
 const SIGN_IN: &str = "gemini, then /auth";
 
+/// Without this a model could lift its own limits: it enters the plan mode, leaves it again, and
+/// with nobody there to be asked that is taken for a yes to everything.
+const POLICY_FILE: &str = "gemini-policy.toml";
+const POLICY: &str = "[[rule]]
+toolName = [\"enter_plan_mode\", \"exit_plan_mode\"]
+decision = \"deny\"
+priority = 999
+";
+
 impl Vendor for Gemini {
     fn card(&self) -> Card {
         Card {
@@ -58,7 +67,7 @@ impl Vendor for Gemini {
                 // A model that enters plan mode and leaves it again has every right from then on:
                 // with nobody to ask, the program takes that for a yes. Only a file with a policy
                 // (`--policy`) keeps it from that.
-                permission: false,
+                permission: true,
             },
             stop_signal: 15,
             argument_limit: None,
@@ -108,6 +117,9 @@ impl Vendor for Gemini {
             Permission::Full => "yolo",
         };
         call.pair("--approval-mode", mode);
+        if job.permission != Permission::Full {
+            call.pair("--policy", job.files.join(POLICY_FILE)).file(POLICY_FILE, POLICY);
+        }
         if let Some(model) = job.model {
             call.pair("--model", model);
         }

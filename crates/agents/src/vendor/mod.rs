@@ -120,6 +120,8 @@ pub struct Job<'a> {
     /// Flags that the user gave for the vendor's program, passed on unread.
     pub extra: &'a [String],
     pub world: &'a World,
+    /// Where the files of [`Call::file`] will be.
+    pub files: &'a Path,
 }
 
 /// Which of the vendor's conversations the turn belongs to.
@@ -185,6 +187,8 @@ pub struct Call {
     pub env: Vec<Variable>,
     /// The index of the argument that is the prompt, which is not for the journal.
     pub prompt_at: Option<usize>,
+    /// Names and texts of files that have to be there first, below [`Job::files`].
+    pub files: Vec<(&'static str, &'static str)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,6 +217,12 @@ impl Call {
 
     pub fn args<I: Into<OsString>>(&mut self, args: impl IntoIterator<Item = I>) -> &mut Self {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// A file that the program reads its orders from, where it takes them in no other way.
+    pub fn file(&mut self, name: &'static str, text: &'static str) -> &mut Self {
+        self.files.push((name, text));
         self
     }
 
@@ -280,12 +290,6 @@ pub trait Vendor: std::fmt::Debug + Send + Sync {
 
     fn signed_in(&self, world: &World) -> SignIn;
 
-    /// A command to be run to its end before the conversation is new, where the vendor needs one.
-    /// What it prints is not read.
-    fn before(&self, _job: &Job<'_>) -> Option<Call> {
-        None
-    }
-
     /// Arguments and environment for one turn. The extra flags are put in by the adapter, where its
     /// program takes them.
     fn call(&self, job: &Job<'_>) -> Call;
@@ -325,10 +329,6 @@ impl Vendor for &'static dyn Vendor {
 
     fn signed_in(&self, world: &World) -> SignIn {
         (**self).signed_in(world)
-    }
-
-    fn before(&self, job: &Job<'_>) -> Option<Call> {
-        (**self).before(job)
     }
 
     fn call(&self, job: &Job<'_>) -> Call {

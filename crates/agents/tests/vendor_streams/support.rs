@@ -24,6 +24,7 @@ pub(crate) fn job<'a>(world: &'a World, conversation: Conversation<'a>) -> Job<'
         model: None,
         extra: &[],
         world,
+        files: Path::new("files"),
     }
 }
 

@@ -163,7 +163,8 @@ fn a_limit_is_a_limit(cli: Cli) {
     lab.start(lab.scenario().reply(Reply::fault(fault).sticky()));
     let mut command = support::command(&lab, &["run", support::word(cli), "Please begin"]);
     support::as_subscriber(cli, &mut command);
-    let output = lab.run(command);
+    // Some try for more than a minute before they tell.
+    let output = Live::of(command).end();
     assert_eq!(output.status, 3, "{}", output.stderr);
     assert!(output.stderr.ends_with("segue resume 1 --wait\n"), "{}", output.stderr);
     let stopped = stop(&lab);
@@ -232,7 +233,11 @@ fn killed_in_mid_turn_it_goes_on(cli: Cli) {
     let running = wait_for(|| {
         fs::read_to_string(lab.work().join("running")).ok().filter(|t| t.ends_with('\n'))
     });
-    wait_for(|| (!bodies(&lab, "tool.started").is_empty()).then_some(()));
+    // OpenCode tells of a call only when it is over; what it ran is in its own memory.
+    let told = cli != Cli::OpenCode;
+    if told {
+        wait_for(|| (!bodies(&lab, "tool.started").is_empty()).then_some(()));
+    }
     live.kill();
     wait_gone(running.trim().parse().unwrap());
     assert!(!lab.work().join("survived").exists());
@@ -241,10 +246,12 @@ fn killed_in_mid_turn_it_goes_on(cli: Cli) {
     lab.start(lab.scenario().reply(Reply::text("I go on.")));
     let output = segue(&lab, &["resume", "1"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
-    assert!(output.stderr.contains("may have run"), "{}", output.stderr);
+    assert_eq!(output.stderr.contains("may have run"), told, "{}", output.stderr);
     let conversation = lab.conversation().join("\n---\n");
     assert!(lab.knows("Please do the long job"), "{conversation}");
-    assert!(conversation.contains("sleep 300"), "it is told what may have run: {conversation}");
+    if told {
+        assert!(conversation.contains("sleep 300"), "it is told what may have run: {conversation}");
+    }
     assert!(conversation.contains("I start the long job."), "{conversation}");
     assert_eq!(show(&lab)["turns"], 1, "the count is kept");
     assert_eq!(bodies(&lab, "turn.ended").len(), 1);
@@ -255,7 +262,9 @@ fn killed_in_mid_turn_it_goes_on(cli: Cli) {
     lab.start(lab.scenario().reply(lab.shell("echo $$ > running; sleep 300")));
     let live = Live::start(&lab, &["resume", "1", "--permission", "full", "Once more"]);
     wait_for(|| fs::read_to_string(lab.work().join("running")).ok().filter(|t| t.ends_with('\n')));
-    wait_for(|| (bodies(&lab, "tool.started").len() == 2).then_some(()));
+    if told {
+        wait_for(|| (bodies(&lab, "tool.started").len() == 2).then_some(()));
+    }
     let mut inside = support::programs_below(live.pid());
     assert!(!inside.is_empty());
     support::kill_hard(inside.remove(0));
@@ -340,7 +349,9 @@ fn a_long_prompt_arrives_byte_for_byte(cli: Cli) {
     lab.start(lab.scenario().reply(Reply::text("Read.").sticky()));
     let unit = "\"quotes\" 'and' `ticks` $(echo no) \\n \t ünï¢ødé 日本語 🦀 <tag> %s {{x}}\n";
     let mut prompt = String::from("The beginning.\n");
-    while prompt.len() < 5 << 20 {
+    // Gemini CLI refuses what is longer than its model's context, by its own guess at it.
+    let (most, size) = if cli == Cli::Gemini { (3 << 20, "3 MiB") } else { (5 << 20, "yes") };
+    while prompt.len() < most {
         prompt.push_str(unit);
     }
     prompt.push_str("The very end.");
@@ -350,7 +361,7 @@ fn a_long_prompt_arrives_byte_for_byte(cli: Cli) {
     let said = support::user_texts(&lab);
     let arrived = said.iter().any(|text| text.contains(&prompt));
     if arrived {
-        return saw(cli, Cell::LongPrompt("yes"));
+        return saw(cli, Cell::LongPrompt(size));
     }
     // It can only be told where to read.
     let in_file = said.iter().any(|text| text.contains("-prompt.md"));

@@ -27,6 +27,8 @@ pub(super) fn environment(url: &str) -> Vec<(&'static str, String)> {
         // Copilot
         ("COPILOT_AUTO_UPDATE", "false"),
         ("COPILOT_OFFLINE", "true"),
+        // A model that they do not know would get a context too small for long prompts.
+        ("COPILOT_PROVIDER_MAX_PROMPT_TOKENS", "8000000"),
         // OpenCode. It looks for a plugin of its own in npm's registry, and goes on without.
         ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
         ("OPENCODE_DISABLE_DEFAULT_PLUGINS", "1"),
@@ -144,7 +146,9 @@ fn qwen() -> Value {
         "privacy": { "usageStatisticsEnabled": false },
         "telemetry": { "enabled": false },
         "general": { "enableAutoUpdate": false },
-        "model": { "name": MODEL, "generationConfig": { "maxRetries": 1 } },
+        "model": { "name": MODEL, "generationConfig": {
+            "maxRetries": 1, "contextWindowSize": 8_000_000,
+        } },
     })
 }
 
