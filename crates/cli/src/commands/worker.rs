@@ -93,10 +93,17 @@ pub(crate) fn hire(
 /// The vendor's program, or how to get it.
 fn installed(vendor: &dyn Vendor, world: &World) -> Result<Program, CommandError> {
     let card = vendor.card();
-    if let Some(found) = vendor::look_up(world, card.programs) {
-        return Ok(vendor.behind(found));
+    let wanted = vendor.looks_for();
+    let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    // A path is the shell's to find, from the directory that the agent works in.
+    let found = |names: &[&str]| {
+        let by_path = names.iter().any(|name| name.contains('/'));
+        by_path || vendor::look_up(world, names).is_some()
+    };
+    if let Some(program) = vendor::look_up(world, card.programs).filter(|_| found(&names)) {
+        return Ok(vendor.behind(program));
     }
-    let names = card.programs.join(" or ");
+    let names = names.join(" or ");
     let error = CommandError::new(
         Exit::AgentMissing,
         format!("{} is not installed: there is no {names} in PATH", card.title),

@@ -117,11 +117,12 @@ pub(crate) fn as_subscriber(cli: Cli, command: &mut Command) {
 
 /// Patience for a test, not for a person.
 pub(crate) fn impatient(lab: &Lab) {
-    let set = |key: &str, value: &str| {
-        assert_eq!(segue(lab, &["config", "set", key, value]).status, 0);
-    };
-    set("agents.silence", "15s");
-    set("agents.attempts", "1");
+    set(lab, "agents.silence", "15s");
+    set(lab, "agents.attempts", "1");
+}
+
+pub(crate) fn set(lab: &Lab, key: &str, value: &str) {
+    assert_eq!(segue(lab, &["config", "set", key, value]).status, 0);
 }
 
 /// Deletes what the vendors' programs remember, and keeps their settings.
