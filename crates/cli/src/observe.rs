@@ -77,6 +77,13 @@ impl Watcher {
         }
     }
 
+    /// Something to know before it begins.
+    pub(crate) fn remark(&self, text: &str) {
+        if !self.json {
+            say(&format!("  {}", self.err.paint(Paint::Dim, &style::sanitize(text))));
+        }
+    }
+
     fn wipe(&mut self) {
         if let Some(spinner) = &mut self.spinner {
             spinner.wipe();

@@ -24,6 +24,8 @@ pub struct Going<'a> {
     pub prompt: Option<&'a str>,
     pub model: Option<&'a str>,
     pub workspace: Option<&'a Path>,
+    /// What the agent may do, in its vendor's terms.
+    pub permission: Option<&'a str>,
     pub caps: Caps,
     pub now: Timestamp,
 }
@@ -77,6 +79,9 @@ pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
         let note =
             if path.is_dir() { "" } else { " (is not there: name its new place with --dir)" };
         line("workspace", format!("{}{note}", sanitize(&path.display().to_string())));
+    }
+    if let Some(permission) = going.permission {
+        line("may", permission.to_owned());
     }
     line("spend", spend(state, &going.caps));
     if let Some(cap) = reached(state, going) {

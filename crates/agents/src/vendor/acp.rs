@@ -94,6 +94,14 @@ impl Vendor for Acp {
         SignIn::Unknown
     }
 
+    fn terms(&self, permission: Permission) -> &'static str {
+        match permission {
+            Permission::ReadOnly => "what it asks for is answered: no edits, no commands",
+            Permission::Edit => "what it asks for is answered: edits in the workspace, no commands",
+            Permission::Full => "what it asks for is allowed",
+        }
+    }
+
     fn call(&self, job: &Job<'_>) -> Call {
         let mut call = by_shell(&self.command, job.extra);
         // It never asks unless it is told to, and it has no mode for that.

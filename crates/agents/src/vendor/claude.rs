@@ -87,6 +87,14 @@ impl Vendor for Claude {
         }
     }
 
+    fn terms(&self, permission: Permission) -> &'static str {
+        match permission {
+            Permission::ReadOnly => "no Bash, no Edit, no Write",
+            Permission::Edit => "--permission-mode acceptEdits: files of the workspace, no shell",
+            Permission::Full => "--permission-mode bypassPermissions",
+        }
+    }
+
     fn call(&self, job: &Job<'_>) -> Call {
         let mut call = Call::new(["-p", "--output-format", "stream-json", "--verbose"]);
         call.arg("--include-partial-messages");

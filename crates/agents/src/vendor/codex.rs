@@ -105,6 +105,16 @@ impl Vendor for Codex {
         }
     }
 
+    fn terms(&self, permission: Permission) -> &'static str {
+        match permission {
+            Permission::ReadOnly => "sandbox read-only",
+            Permission::Edit => {
+                "sandbox workspace-write: files and commands inside the workspace, no network"
+            }
+            Permission::Full => "sandbox danger-full-access",
+        }
+    }
+
     fn call(&self, job: &Job<'_>) -> Call {
         let mut call = Call::new(["app-server"]);
         // Without it, it waits for the network for ever, and nobody hears of it.

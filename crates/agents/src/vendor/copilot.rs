@@ -86,6 +86,14 @@ impl Vendor for Copilot {
         }
     }
 
+    fn terms(&self, permission: Permission) -> &'static str {
+        match permission {
+            Permission::ReadOnly => "--deny-tool write and shell",
+            Permission::Edit => "--allow-tool write, --deny-tool shell: files of the workspace",
+            Permission::Full => "--allow-all",
+        }
+    }
+
     fn call(&self, job: &Job<'_>) -> Call {
         let mut call = Call::new(["--output-format", "json", "--no-color", "--no-ask-user"]);
         // Otherwise it may run another version than the one that was found.

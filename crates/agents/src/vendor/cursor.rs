@@ -61,6 +61,14 @@ impl Vendor for Cursor {
         }
     }
 
+    fn terms(&self, permission: Permission) -> &'static str {
+        match permission {
+            Permission::ReadOnly => "--mode ask",
+            Permission::Edit => "its own default: files, no shell",
+            Permission::Full => "--force",
+        }
+    }
+
     fn call(&self, job: &Job<'_>) -> Call {
         let mut call = Call::new(["-p", "--output-format", "stream-json"]);
         // Without it, it asks whether the directory is to be trusted, and ends.

@@ -6,6 +6,8 @@
 
 use std::{io, path::Path};
 
+use segue_core::Permission;
+
 use super::{
     Abilities, Call, Card, Dialogue, Ending, Heard, History, Job, Opening, SignIn, Signal, Trouble,
     Unreadable, Vendor, World,
@@ -46,6 +48,10 @@ impl Vendor for Exec {
 
     fn signed_in(&self, _world: &World) -> SignIn {
         SignIn::Unknown
+    }
+
+    fn terms(&self, _permission: Permission) -> &'static str {
+        "all that you may do"
     }
 
     fn call(&self, job: &Job<'_>) -> Call {

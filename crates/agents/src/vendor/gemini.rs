@@ -99,6 +99,14 @@ impl Vendor for Gemini {
         }
     }
 
+    fn terms(&self, permission: Permission) -> &'static str {
+        match permission {
+            Permission::ReadOnly => "--approval-mode default: no tool that would have to ask",
+            Permission::Edit => "--approval-mode auto_edit: files of the workspace, no shell",
+            Permission::Full => "--approval-mode yolo",
+        }
+    }
+
     fn call(&self, job: &Job<'_>) -> Call {
         let mut call = Call::new(["--output-format", "stream-json", "--skip-trust"]);
         match job.conversation {

@@ -290,6 +290,9 @@ pub trait Vendor: std::fmt::Debug + Send + Sync {
 
     fn signed_in(&self, world: &World) -> SignIn;
 
+    /// What a permission is in the vendor's own terms, for people.
+    fn terms(&self, permission: Permission) -> &'static str;
+
     /// Arguments and environment for one turn. The extra flags are put in by the adapter, where its
     /// program takes them.
     fn call(&self, job: &Job<'_>) -> Call;
@@ -329,6 +332,10 @@ impl Vendor for &'static dyn Vendor {
 
     fn signed_in(&self, world: &World) -> SignIn {
         (**self).signed_in(world)
+    }
+
+    fn terms(&self, permission: Permission) -> &'static str {
+        (**self).terms(permission)
     }
 
     fn call(&self, job: &Job<'_>) -> Call {

@@ -89,6 +89,14 @@ impl Vendor for OpenCode {
         }
     }
 
+    fn terms(&self, permission: Permission) -> &'static str {
+        match permission {
+            Permission::ReadOnly => "edit, bash and all else denied",
+            Permission::Edit => "edit allowed, bash and all else denied",
+            Permission::Full => "--auto",
+        }
+    }
+
     fn call(&self, job: &Job<'_>) -> Call {
         let mut call = Call::new(["run", "--format", "json", "--thinking"]);
         match job.conversation {

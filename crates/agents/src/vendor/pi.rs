@@ -91,6 +91,16 @@ impl Vendor for Pi {
         }
     }
 
+    fn terms(&self, permission: Permission) -> &'static str {
+        match permission {
+            Permission::ReadOnly => "--tools read,grep,find,ls",
+            Permission::Edit => {
+                "--tools with edit and write: files (also outside of the workspace), no shell"
+            }
+            Permission::Full => "all tools",
+        }
+    }
+
     fn call(&self, job: &Job<'_>) -> Call {
         let mut call = Call::new(["-p", "--mode", "json"]);
         match job.conversation {

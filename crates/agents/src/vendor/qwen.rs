@@ -87,6 +87,16 @@ impl Vendor for Qwen {
         }
     }
 
+    fn terms(&self, permission: Permission) -> &'static str {
+        match permission {
+            Permission::ReadOnly => "--approval-mode default: no tool that would have to ask",
+            Permission::Edit => {
+                "--approval-mode auto-edit: files (also outside of the workspace), no shell"
+            }
+            Permission::Full => "--approval-mode yolo",
+        }
+    }
+
     fn call(&self, job: &Job<'_>) -> Call {
         let mut call = Call::new(["--output-format", "stream-json", "--include-partial-messages"]);
         match job.conversation {

@@ -11,7 +11,7 @@ use segue_view::{plan, style::Paint};
 use crate::{
     commands::{
         run::{CapFlags, surroundings, workspace},
-        worker::{Wishes, hire},
+        worker::{Wishes, hire, terms},
     },
     context::{Context, say},
     error::{CommandError, CommandResult},
@@ -94,6 +94,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     }
     let moved = args.dir.as_deref().map(|dir| workspace(&context.cwd, Some(dir))).transpose()?;
     let caps = args.caps.caps();
+    let agent = state.identity.as_ref().map_or_else(String::new, |found| found.agent.clone());
+    let permission = terms(&agent, args.permission.unwrap_or_else(|| state.permission()));
     let plan = plan::resume(
         &session,
         &plan::Going {
@@ -101,6 +103,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
             prompt: prompt.as_deref(),
             model: args.model.as_deref(),
             workspace: moved.as_deref(),
+            permission: permission.as_deref(),
             caps: state.caps.overridden_by(caps),
             now: context.now(),
         },
@@ -124,7 +127,6 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     }
     let config = context.config()?;
     let state = session.state();
-    let agent = state.identity.as_ref().map_or_else(String::new, |found| found.agent.clone());
     let wishes = Wishes {
         model: args.model.as_deref().or(state.model()),
         permission: args.permission,

@@ -17,7 +17,7 @@ use segue_loops::launch::{self, Surroundings, Worker};
 use segue_runner::Interrupt;
 
 use crate::{
-    commands::worker::{NATIVE, Wishes, agent_names, hire, known_agent},
+    commands::worker::{NATIVE, Wishes, agent_names, hire, known_agent, terms},
     config::{Config, parse_count, parse_duration, parse_money},
     context::{Context, view_error},
     error::{CommandError, CommandResult},
@@ -166,6 +166,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
 pub(crate) fn launch_new(context: &Context, new: NewSession, worker: Worker) -> CommandResult {
     // Before there is a session that could not be started.
     worker.check_price(new.caps)?;
+    let (agent, permission) = (new.agent.clone(), new.permission);
     let mut watcher = Watcher::new(context);
     let interrupt = Interrupt::install()?;
     let (session, number) = {
@@ -174,6 +175,9 @@ pub(crate) fn launch_new(context: &Context, new: NewSession, worker: Worker) -> 
     };
     let dir = session.session().dir().to_owned();
     watcher.began(number, &dir);
+    if let Some(terms) = terms(&agent, permission) {
+        watcher.remark(&format!("{agent} may {terms}"));
+    }
     let around = surroundings(context, &mut watcher, interrupt);
     let stop = launch::start(session, worker, around)?;
     conclude(context, watcher, &number.to_string(), &dir, &stop)

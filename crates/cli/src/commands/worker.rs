@@ -35,6 +35,15 @@ pub(crate) fn agent_names() -> String {
     names.join(", ")
 }
 
+/// What an agent may do, by the word and in its vendor's terms; nothing for the native one.
+pub(crate) fn terms(agent: &str, permission: Permission) -> Option<String> {
+    let vendor = vendor::find(agent)?;
+    Some(match vendor.card().can.permission {
+        true => format!("{permission}: {}", vendor.terms(permission)),
+        false => vendor.terms(permission).to_owned(),
+    })
+}
+
 /// How the agent is to work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wishes<'a> {

@@ -82,6 +82,32 @@ agent!(opencode, Cli::OpenCode);
 agent!(qwen, Cli::Qwen);
 agent!(pi, Cli::Pi);
 
+/// The same over the Agent Client Protocol, as far as it goes.
+macro_rules! acp {
+    ($name:ident, $cli:expr) => {
+        mod $name {
+            use super::*;
+
+            #[test]
+            fn works_and_remembers() {
+                super::acp_works_and_remembers($cli);
+            }
+
+            #[test]
+            fn killed_in_mid_turn_it_goes_on() {
+                super::acp_killed_in_mid_turn_it_goes_on($cli);
+            }
+        }
+    };
+}
+
+acp!(claude_acp, Cli::ClaudeAcp);
+acp!(codex_acp, Cli::CodexAcp);
+acp!(gemini_acp, Cli::GeminiAcp);
+acp!(copilot_acp, Cli::CopilotAcp);
+acp!(opencode_acp, Cli::OpenCodeAcp);
+acp!(qwen_acp, Cli::QwenAcp);
+
 /// Lets an agent write a file and answer, and asks it something else afterwards.
 fn works_and_remembers(cli: Cli) {
     let Some(mut lab) = Lab::open(cli) else { return };
@@ -413,4 +439,61 @@ fn it_may_do_what_it_may(cli: Cli) {
     }
     saw(cli, Cell::Permission(if allowed[1].2 { "sandboxed shell" } else { "no shell" }));
     assert!(log(&lab).contains("turn 1"));
+}
+
+/// A file written and an answer given over the protocol, and remembered by the next process.
+fn acp_works_and_remembers(cli: Cli) {
+    let Some(mut lab) = Lab::open(cli) else { return };
+    let scenario = lab
+        .scenario()
+        .reply(lab.write_file("made.txt", "by the agent\n"))
+        .reply(Reply::text("The file is written.").sticky());
+    lab.start(scenario);
+    let output = segue(&lab, &["run", support::word(cli), "Please make a file"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(output.stdout.contains("The file is written."), "{}", output.stdout);
+    assert_eq!(fs::read_to_string(lab.work().join("made.txt")).unwrap(), "by the agent\n");
+    assert_eq!(bodies(&lab, "tool.returned")[0]["status"], "done");
+    assert_eq!(show(&lab)["unread_lines"], 0);
+    for cell in [Cell::Start, Cell::Stream, Cell::ToolCall] {
+        saw(cli, cell);
+    }
+    let id = show(&lab)["vendors"][0]["id"].as_str().expect("an id").to_owned();
+    if cli == Cli::GeminiAcp {
+        // Loaded within the minute of its creation, a session is destroyed by its own program.
+        support::wait_for_the_next_minute();
+    }
+    lab.start(lab.scenario().reply(Reply::text("I remember.").sticky()));
+    let output = segue(&lab, &["resume", "1", "What did I ask before?"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(lab.knows("Please make a file") && lab.knows("What did I ask before?"));
+    assert!(!lab.knows("You take over work"), "by its own memory: {:?}", lab.conversation());
+    assert_eq!(show(&lab)["vendors"][0]["id"].as_str().unwrap(), id);
+    let texts = bodies(&lab, "text.written");
+    let said = texts.iter().filter(|text| text["text"]["text"] == "The file is written.");
+    assert_eq!(said.count(), 1, "what is replayed is not said again: {texts:?}");
+    saw(cli, Cell::Resume);
+}
+
+/// `kill -9` of Segue while a tool runs over the protocol.
+fn acp_killed_in_mid_turn_it_goes_on(cli: Cli) {
+    let Some(mut lab) = Lab::open(cli) else { return };
+    lab.start(lab.scenario().reply(lab.shell("echo $$ > running; sleep 300")));
+    let args = ["run", support::word(cli), "--permission", "full", "Please do the long job"];
+    let live = Live::start(&lab, &args);
+    let running = wait_for(|| {
+        fs::read_to_string(lab.work().join("running")).ok().filter(|text| text.ends_with('\n'))
+    });
+    live.kill();
+    wait_gone(running.trim().parse().unwrap());
+    assert_eq!(show(&lab)["status"], "crashed");
+    if cli == Cli::GeminiAcp {
+        support::wait_for_the_next_minute();
+    }
+    lab.start(lab.scenario().reply(Reply::text("I go on.").sticky()));
+    let output = segue(&lab, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(lab.knows("Please do the long job"), "{:?}", lab.conversation());
+    assert_eq!(show(&lab)["turns"], 1, "the count is kept");
+    saw(cli, Cell::KillAndResume);
 }

@@ -165,6 +165,11 @@ pub(crate) fn wait_gone(pid: i32) {
     wait_for(|| (!PathBuf::from(format!("/proc/{pid}")).exists()).then_some(()));
 }
 
+pub(crate) fn wait_for_the_next_minute() {
+    let seconds = jiff::Timestamp::now().as_second().rem_euclid(60).unsigned_abs();
+    thread::sleep(Duration::from_secs(61 - seconds));
+}
+
 pub(crate) fn kill_hard(pid: i32) {
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
