@@ -45,12 +45,12 @@ pub use crate::native::ModelError as Trouble;
 pub const ALL: &[&dyn Vendor] = &[
     &claude::Claude,
     &codex::Codex,
-    &copilot::Copilot,
     &gemini::Gemini,
+    &copilot::Copilot,
+    &cursor::Cursor,
     &opencode::OpenCode,
     &qwen::Qwen,
     &pi::Pi,
-    &cursor::Cursor,
 ];
 
 /// The adapter for what a person calls the agent: a name, a one-letter alias, or `exec:<command>`

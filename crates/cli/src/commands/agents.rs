@@ -68,6 +68,11 @@ pub(crate) fn run(context: &Context, _: &Args) -> CommandResult {
     for look in &looks {
         look.remark();
     }
+    let missing = looks.iter().filter(|look| look.program.is_none());
+    let missing: Vec<&str> = missing.map(|look| look.card.name.as_str()).collect();
+    if !missing.is_empty() {
+        say(&format!("not installed: {}; segue run NAME tells how to get one", missing.join(", ")));
+    }
     print("");
     let mut table = vec![["NATIVE'S MODELS", "READY", "HOW"].map(str::to_owned)];
     for model in &models {
@@ -140,10 +145,8 @@ impl Look {
 
     /// What would help, and what to know.
     fn remark(&self) {
-        let Card { name, install, sign_in, tested, .. } = &self.card;
-        if self.program.is_none() {
-            say(&format!("{name}: install it with {install}"));
-        } else if self.signed_in == SignIn::No {
+        let Card { name, sign_in, tested, .. } = &self.card;
+        if self.program.is_some() && self.signed_in == SignIn::No {
             say(&format!("{name}: sign in with {sign_in}"));
         }
         if self.is_newer()

@@ -66,7 +66,7 @@ fn a_prompt_that_is_not_quoted() {
     ── stdout
     ── stderr
     error: there is no agent `fix` here
-      hint: the agents are: claude, codex, copilot, native, acp:<command>, exec:<command> (segue agents)
+      hint: the agents are: claude, codex, gemini, copilot, cursor, opencode, qwen, pi, native, acp:<command>, exec:<command> (segue agents)
       hint: a prompt of several words needs quotes: segue run "fix it"
     "#);
     assert_snapshot!(shown(&env, &["run", "native", "fix", "it", "now"]), @r#"

@@ -21,6 +21,7 @@ fn the_help_of_segue() {
     Commands:
       run          Start an agent on a prompt
       resume       Go on where a session stopped
+      fork         Begin a new session with all that another one knows
       list         List sessions, the latest first [alias: ls]
       show         Show all that is known of a session
       log          Show what happened, event by event

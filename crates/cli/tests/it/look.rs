@@ -367,11 +367,16 @@ fn the_agents() {
     assert_snapshot!(shown(&env, &["agents"]), @"
     status 0
     ── stdout
-    AGENT        VERSION  SIGNED IN      RESUME  FORK  OWN ID  ACP  QUOTA
-    claude (c)   –        not installed  yes     yes   yes     yes
-    codex (x)    –        not installed  yes     yes           yes
-    copilot (p)  –        not installed  yes           yes     yes
-    native (n)   0.1.0    model script   yes           yes
+    AGENT         VERSION  SIGNED IN      RESUME  FORK  OWN ID  ACP  QUOTA
+    claude (c)    –        not installed  yes     yes   yes     yes
+    codex (x)     –        not installed  yes     yes           yes
+    gemini (g)    –        not installed  yes     yes   yes     yes
+    copilot (p)   –        not installed  yes           yes     yes
+    cursor (u)    –        not installed  yes                   yes
+    opencode (o)  –        not installed  yes     yes           yes
+    qwen          –        not installed  yes     yes   yes     yes
+    pi            –        not installed  yes     yes   yes
+    native (n)    0.1.0    model script   yes           yes
 
     NATIVE'S MODELS  READY  HOW
     script ←         yes    built in: answers from a file, no account
@@ -379,9 +384,7 @@ fn the_agents() {
     openai           no     set OPENAI_API_KEY to a valid key
     chat             no     segue config set chat.base_url http://…
     ── stderr
-    claude: install it with npm install -g @anthropic-ai/claude-code
-    codex: install it with npm install -g @openai/codex
-    copilot: install it with npm install -g @github/copilot
+    not installed: claude, codex, gemini, copilot, cursor, opencode, qwen, pi; segue run NAME tells how to get one
     any other: acp:<command> for what speaks the Agent Client Protocol, exec:<command>
     ");
     let mut command = env.command(["agents", "--json"]);
