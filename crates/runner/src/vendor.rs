@@ -200,13 +200,15 @@ impl Hired {
     }
 
     fn new_words(&mut self, supervisor: &mut Supervisor<'_>, prompt: &str) -> Result<Words, Halt> {
-        self.fresh = false;
+        let fresh = std::mem::take(&mut self.fresh);
         let session = supervisor.session().session();
         let id = uuid().map_err(|error| stop(Reason::Failed, error.to_string()))?;
         let lineage = session.state().identity.as_ref().and_then(|found| found.lineage.clone());
         let from = lineage.and_then(|lineage| lineage.vendor_session);
-        let never = session.state().vendor(supervisor.agent()).is_none();
-        if let Some(from) = from.filter(|_| never && self.card.can.fork) {
+        // As long as nothing has come of it, also of one that was killed: it is forked.
+        let state = session.state();
+        let nothing = state.last_text.is_none() && state.tool_calls == 0;
+        if let Some(from) = from.filter(|_| nothing && !fresh && self.card.can.fork) {
             return Ok(Words { entry: Entry::Forked, id, from, text: prompt.to_owned() });
         }
         let text = packet(session, prompt)?.unwrap_or_else(|| prompt.to_owned());
@@ -222,7 +224,8 @@ impl Hired {
         for (name, text) in &call.files {
             supervisor.session().text_file(name, text)?;
         }
-        let chosen = words.entry == Entry::Resumed || self.card.can.own_id;
+        // Whoever was given the id calls its session so.
+        let chosen = words.entry == Entry::Resumed || call.args.iter().any(|arg| *arg == *words.id);
         let turn = supervisor.state().turn.number;
         let stream = supervisor.session().stream(turn, supervisor.agent(), Voice::Out)?;
         let said = match words.text == first_words(supervisor)? {
@@ -362,10 +365,7 @@ impl Hired {
         window: Option<String>,
         attempt: u32,
     ) -> Result<(), Halt> {
-        let wait = match trouble {
-            Trouble::SessionGone(_) => Some(std::time::Duration::ZERO),
-            _ => self.config.policy.next(attempt, trouble, jitter(supervisor)),
-        };
+        let wait = self.config.policy.next(attempt, trouble, jitter(supervisor));
         let failed = ModelFailed {
             error: failure(trouble),
             message: trouble.to_string(),

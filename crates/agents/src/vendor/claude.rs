@@ -456,6 +456,8 @@ struct Stream {
     model: Option<String>,
     /// Tokens of the API call under way.
     tokens: Tokens,
+    /// An answer has begun and not ended.
+    answering: bool,
     /// What was reported so far.
     reported: Usage,
     /// Files that running calls will have written.
@@ -507,7 +509,7 @@ impl Stream {
                 let word =
                     line.error.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
                 let status = line.error_status;
-                let trouble = trouble(word.as_deref().unwrap_or_default(), status, String::new());
+                let trouble = self.trouble(word.as_deref(), status, String::new());
                 let wait = line.retry_delay_ms.map(|ms| Duration::from_secs_f64(ms.max(0.0) / 1e3));
                 heard.push(Signal::Retrying { trouble, wait });
             }
@@ -525,6 +527,7 @@ impl Stream {
         match &*event.kind {
             "message_start" => {
                 if let Some(begun) = &event.message {
+                    self.answering = true;
                     self.tokens = begun.usage.unwrap_or_default();
                     self.model = begun.model.as_deref().map(str::to_owned).or(self.model.take());
                 }
@@ -541,6 +544,7 @@ impl Stream {
             "message_delta" => {
                 let tokens = event.usage.unwrap_or_default().over(self.tokens);
                 self.tokens = Tokens::default();
+                self.answering = false;
                 self.used(self.model.clone(), tokens.usage(), heard);
             }
             _ => {}
@@ -622,7 +626,15 @@ impl Stream {
             return Trouble::Limit { message: text, resets_at, retry_after: None, quota: true };
         }
         let word = line.error.and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
-        trouble(word.as_deref().unwrap_or_default(), line.api_error_status, text)
+        self.trouble(word.as_deref(), line.api_error_status, text)
+    }
+
+    /// Without a status the connection broke: in the middle of an answer, or before one.
+    fn trouble(&self, word: Option<&str>, status: Option<u16>, message: String) -> Trouble {
+        match trouble(word.unwrap_or_default(), status, message) {
+            Trouble::Network(message) if self.answering => Trouble::StreamCut(message),
+            other => other,
+        }
     }
 
     fn result(&mut self, line: Line<'_>, heard: &mut Heard) {
@@ -636,7 +648,7 @@ impl Stream {
             _ if line.is_error => Ending::Failed(self.trouble.take().unwrap_or_else(|| {
                 let message = if told.is_empty() { said.to_owned() } else { told };
                 match line.api_error_status {
-                    Some(status) => trouble("", Some(status), message),
+                    Some(status) => self.trouble(None, Some(status), message),
                     None => Trouble::BadRequest { status: 0, message },
                 }
             })),
@@ -714,7 +726,6 @@ fn trouble(word: &str, status: Option<u16>, message: String) -> Trouble {
             Trouble::NotSignedIn { message, fix: SIGN_IN.to_owned() }
         }
         (_, Some(413)) => Trouble::ContextExhausted(message),
-        ("server_error", status) => Trouble::Server { status: status.unwrap_or(500), message },
         (_, Some(status @ 500..)) => Trouble::Server { status, message },
         (_, Some(status)) => Trouble::BadRequest { status, message },
         (_, None) => Trouble::Network(message),

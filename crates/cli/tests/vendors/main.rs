@@ -122,7 +122,7 @@ fn works_and_remembers(cli: Cli) {
     assert!(output.stdout.contains("The file is written"), "{}", output.stdout);
     assert_eq!(fs::read_to_string(lab.work().join("made.txt")).unwrap(), "by the agent\n");
     assert!(lab.knows("Please make a file"));
-    saw(cli, Cell::Start);
+    saw(&lab, Cell::Start);
 
     // The words of the model decide nothing, whatever they are about.
     assert_eq!(show(&lab)["status"], "completed");
@@ -134,18 +134,18 @@ fn works_and_remembers(cli: Cli) {
     );
     let started = &bodies(&lab, "agent.started")[0];
     assert_eq!(show(&lab)["unread_lines"], 0);
-    saw(cli, Cell::Stream);
+    saw(&lab, Cell::Stream);
 
     let calls = bodies(&lab, "tool.called");
     let returned = bodies(&lab, "tool.returned");
     assert_eq!((calls.len(), returned.len()), (1, 1), "{calls:?} {returned:?}");
     assert_eq!(returned[0]["status"], "done");
-    saw(cli, Cell::ToolCall);
+    saw(&lab, Cell::ToolCall);
 
     let id = show(&lab)["vendors"][0]["id"].as_str().expect("an id").to_owned();
     if started["vendor_session"].is_string() {
         assert_eq!(started["vendor_session"].as_str().unwrap(), id);
-        saw(cli, Cell::OwnId);
+        saw(&lab, Cell::OwnId);
     }
     let usage = show(&lab)["usage"].clone();
     let one_turn = support::counts(cli, &usage, 2);
@@ -156,10 +156,10 @@ fn works_and_remembers(cli: Cli) {
     assert!(lab.knows("Please make a file"), "{:?}", lab.conversation());
     assert!(lab.knows("What did I ask before?"));
     assert_eq!(show(&lab)["vendors"][0]["id"].as_str().unwrap(), id, "the same session");
-    saw(cli, Cell::Resume);
+    saw(&lab, Cell::Resume);
     // The second turn cost one call: totals are not counted twice.
     if one_turn && support::counts(cli, &show(&lab)["usage"], 3) {
-        saw(cli, Cell::Usage);
+        saw(&lab, Cell::Usage);
     }
     // A vendor's own id names the session in every command.
     assert_eq!(segue(&lab, &["show", &id]).status, 0);
@@ -177,7 +177,7 @@ fn works_and_remembers(cli: Cli) {
         lab.start(lab.scenario().reply(Reply::text("Still here.")));
         assert_eq!(segue(&lab, &["resume", "1", "And you?"]).status, 0);
         assert!(lab.knows("What did I ask before?") && !lab.knows("Now try another way"));
-        saw(cli, Cell::Fork);
+        saw(&lab, Cell::Fork);
     }
 }
 
@@ -204,9 +204,9 @@ fn a_limit_is_a_limit(cli: Cli) {
         stopped["resets_at"].as_str().map(|text| text.parse().unwrap());
     if let Some(told) = told.filter(|_| !waits) {
         assert!((told.as_second() - at).abs() <= 1, "{told} is not {at}");
-        saw(cli, Cell::Limit("with its reset"));
+        saw(&lab, Cell::Limit("with its reset"));
     } else {
-        saw(cli, Cell::Limit("yes"));
+        saw(&lab, Cell::Limit("yes"));
     }
     // What could not be answered is asked again when the limit is over.
     lab.start(lab.scenario().reply(Reply::text("Now I can.")));
@@ -234,7 +234,7 @@ fn a_broken_server_is_told_and_gone_on_from(cli: Cli) {
             [reason, "silent", "overloaded", "unreachable"].contains(&&*seen),
             "{reason}: {stopped}"
         );
-        saw(cli, Cell::Crash(n, seen.replace('_', " ")));
+        saw(&lab, Cell::Crash(n, seen.replace('_', " ")));
         lab.start(lab.scenario().reply(Reply::text("Better now.")));
         let output = segue(&lab, &["resume", &number]);
         assert_eq!(output.status, 0, "{}", output.stderr);
@@ -285,7 +285,7 @@ fn killed_in_mid_turn_it_goes_on(cli: Cli) {
     assert!(conversation.contains("I start the long job."), "{conversation}");
     assert_eq!(show(&lab)["turns"], 1, "the count is kept");
     assert_eq!(bodies(&lab, "turn.ended").len(), 1);
-    saw(cli, Cell::KillAndResume);
+    saw(&lab, Cell::KillAndResume);
 
     // The agent itself killed, and not Segue: a stop of its own.
     fs::remove_file(lab.work().join("running")).unwrap();
@@ -350,7 +350,7 @@ fn two_at_once_stay_apart(cli: Cli) {
         assert_eq!(output.status, 0, "{}", output.stderr);
         assert!(lab.knows(ours) && !lab.knows(theirs), "{:?}", lab.conversation());
     }
-    saw(cli, Cell::TwoAtOnce);
+    saw(&lab, Cell::TwoAtOnce);
 }
 
 /// A vendor's session that was deleted: a new one gets the packet, and one line says so.
@@ -370,7 +370,7 @@ fn a_session_that_is_gone_is_replaced_by_the_packet(cli: Cli) {
     assert!(lab.knows("And the question?"), "{:?}", lab.conversation());
     assert_ne!(show(&lab)["vendors"][0]["id"].as_str(), Some(&*id));
     assert_eq!(show(&lab)["turns"], 2, "the count is kept");
-    saw(cli, Cell::Packet);
+    saw(&lab, Cell::Packet);
 }
 
 /// Five megabytes with everything in them that could be mangled on the way.
@@ -391,14 +391,14 @@ fn a_long_prompt_arrives_byte_for_byte(cli: Cli) {
     let said = support::user_texts(&lab);
     let arrived = said.iter().any(|text| text.contains(&prompt));
     if arrived {
-        return saw(cli, Cell::LongPrompt(size));
+        return saw(&lab, Cell::LongPrompt(size));
     }
     // It can only be told where to read.
     let in_file = said.iter().any(|text| text.contains("-prompt.md"));
     assert!(in_file && support::card(cli).argument_limit.is_some(), "it did not arrive");
     let kept = support::session_dir(&lab).join("streams/0001-prompt.md");
     assert_eq!(fs::read_to_string(kept).unwrap(), prompt);
-    saw(cli, Cell::LongPrompt("in a file"));
+    saw(&lab, Cell::LongPrompt("in a file"));
 }
 
 /// read-only, edit and full, in the vendor's own terms.
@@ -437,7 +437,7 @@ fn it_may_do_what_it_may(cli: Cli) {
         segue(&lab, &["run", support::word(cli), "--permission", "edit", "Try to get out"]);
         assert!(!outside.exists(), "the shell is confined to the workspace");
     }
-    saw(cli, Cell::Permission(if allowed[1].2 { "sandboxed shell" } else { "no shell" }));
+    saw(&lab, Cell::Permission(if allowed[1].2 { "shell in the workspace" } else { "no shell" }));
     assert!(log(&lab).contains("turn 1"));
 }
 
@@ -456,7 +456,7 @@ fn acp_works_and_remembers(cli: Cli) {
     assert_eq!(bodies(&lab, "tool.returned")[0]["status"], "done");
     assert_eq!(show(&lab)["unread_lines"], 0);
     for cell in [Cell::Start, Cell::Stream, Cell::ToolCall] {
-        saw(cli, cell);
+        saw(&lab, cell);
     }
     let id = show(&lab)["vendors"][0]["id"].as_str().expect("an id").to_owned();
     if cli == Cli::GeminiAcp {
@@ -472,7 +472,7 @@ fn acp_works_and_remembers(cli: Cli) {
     let texts = bodies(&lab, "text.written");
     let said = texts.iter().filter(|text| text["text"]["text"] == "The file is written.");
     assert_eq!(said.count(), 1, "what is replayed is not said again: {texts:?}");
-    saw(cli, Cell::Resume);
+    saw(&lab, Cell::Resume);
 }
 
 /// `kill -9` of Segue while a tool runs over the protocol.
@@ -495,5 +495,5 @@ fn acp_killed_in_mid_turn_it_goes_on(cli: Cli) {
     assert_eq!(output.status, 0, "{}", output.stderr);
     assert!(lab.knows("Please do the long job"), "{:?}", lab.conversation());
     assert_eq!(show(&lab)["turns"], 1, "the count is kept");
-    saw(cli, Cell::KillAndResume);
+    saw(&lab, Cell::KillAndResume);
 }

@@ -4,7 +4,7 @@
 use std::{fs, path::PathBuf};
 
 use segue_agents::vendor;
-use segue_testkit::vendors::{Cli, matrix::DIR};
+use segue_testkit::vendors::{Lab, matrix::DIR};
 
 use crate::support::word;
 
@@ -29,7 +29,7 @@ pub(crate) enum Cell {
 }
 
 /// Notes what was seen of an agent.
-pub(crate) fn saw(cli: Cli, cell: Cell) {
+pub(crate) fn saw(lab: &Lab, cell: Cell) {
     let (name, value) = match cell {
         Cell::Start => ("start", "yes".to_owned()),
         Cell::OwnId => ("own id", "yes".to_owned()),
@@ -47,10 +47,13 @@ pub(crate) fn saw(cli: Cli, cell: Cell) {
         Cell::LongPrompt(how) => ("5 MiB prompt", how.to_owned()),
         Cell::Permission(how) => ("edit means", how.to_owned()),
     };
-    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(DIR).join(word(cli));
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(DIR).join(word(lab.cli()));
     fs::create_dir_all(&dir).unwrap();
     fs::write(dir.join(name), value).unwrap();
-    if let Some(tested) = vendor::find(word(cli)).and_then(|vendor| vendor.card().tested) {
-        fs::write(dir.join("version"), tested).unwrap();
+    let program = fs::canonicalize(lab.program(lab.cli())).unwrap();
+    let version = vendor::npm_version(&program).unwrap();
+    if let Some(tested) = vendor::find(word(lab.cli())).and_then(|vendor| vendor.card().tested) {
+        assert_eq!(tested, version, "the tested version is the pinned one");
     }
+    fs::write(dir.join("version"), version).unwrap();
 }
