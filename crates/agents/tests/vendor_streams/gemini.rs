@@ -205,7 +205,7 @@ fn each_conversation_and_permission_has_its_flags() {
     );
     assert_eq!(
         shown(Conversation::Resume { id: "n" }, Permission::ReadOnly),
-        format!("{head} --resume n --approval-mode default")
+        format!("{head} --resume n --approval-mode default --policy files/gemini-policy.toml")
     );
     // A fork is of a file, wherever that is.
     let path = home.put(
@@ -215,7 +215,9 @@ fn each_conversation_and_permission_has_its_flags() {
     let path = path.display();
     assert_eq!(
         shown(Conversation::Fork { from: ID, id: "n" }, Permission::Edit),
-        format!("{head} --session-file {path} --approval-mode auto_edit")
+        format!(
+            "{head} --session-file {path} --approval-mode auto_edit --policy files/gemini-policy.toml"
+        )
     );
     assert_eq!(
         envs(&Gemini, &job(&home.world, Conversation::New { id: "n" })),

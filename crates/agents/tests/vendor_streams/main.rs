@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like tests")]
 
+mod claude;
+mod codex;
 mod gemini;
 mod pi;
 mod qwen;

@@ -2,6 +2,12 @@
 
 // Said once more than needed, so that lints know the helpers for tests too.
 #[cfg(test)]
+mod agents;
+#[cfg(test)]
+mod agents_catch_up;
+#[cfg(test)]
+mod agents_faults;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod demo;
@@ -29,5 +35,7 @@ mod secrets;
 mod selectors;
 #[cfg(test)]
 mod settings;
+#[cfg(test)]
+mod stand_ins;
 #[cfg(test)]
 mod support;
