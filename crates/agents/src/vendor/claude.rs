@@ -90,7 +90,7 @@ impl Vendor for Claude {
     fn terms(&self, permission: Permission) -> &'static str {
         match permission {
             Permission::ReadOnly => "no Bash, no Edit, no Write",
-            Permission::Edit => "--permission-mode acceptEdits: files of the workspace, no shell",
+            Permission::Edit => "--permission-mode acceptEdits: files of the workspace, and simple commands on them",
             Permission::Full => "--permission-mode bypassPermissions",
         }
     }

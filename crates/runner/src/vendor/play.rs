@@ -28,10 +28,10 @@ use segue_core::{
     state::Progress,
     usage::{Price, Usage},
 };
-use segue_journal::stream::Voice;
+use segue_journal::stream::{Stream, Voice};
 
 use crate::{
-    guardian::{Exit, Guarded, SpawnError, Spec},
+    guardian::{Ended, Exit, Guarded, SpawnError, Spec},
     process,
     supervisor::{Activity, Halt, LOOK, Supervisor, capped, stop},
     trouble::{Repeated, failure},
@@ -46,7 +46,8 @@ const CANCEL: Duration = Duration::from_secs(3);
 /// Between the vendor's own signal and the hard one.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long output may still come after the program has ended: what it left in the pipe.
+/// How long what a program left behind may still print after its end, and how long the pipe may stay
+/// quiet before it counts as empty.
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// How many pieces may wait to be taken.
@@ -111,8 +112,10 @@ pub(super) fn play(
 ) -> Result<Played, Halt> {
     let turn = supervisor.state().turn.number;
     let agent = supervisor.agent().to_owned();
-    let mut out = supervisor.session().stream(turn, &agent, Voice::Out)?;
-    let mut err = supervisor.session().stream(turn, &agent, Voice::Err)?;
+    let mut files = [
+        supervisor.session().stream(turn, &agent, Voice::Out)?,
+        supervisor.session().stream(turn, &agent, Voice::Err)?,
+    ];
     let mut guarded = Guarded::spawn(spec).map_err(|error| not_started(error, card))?;
     let (sender, pieces) = mpsc::sync_channel(PIECES);
     pump(guarded.take_stdout(), sender.clone(), Piece::Out);
@@ -132,16 +135,7 @@ pub(super) fn play(
     let mut exited_at = None;
     loop {
         match pieces.recv_timeout(LOOK) {
-            Ok(Piece::Out(bytes)) => {
-                out.write(&bytes)?;
-                run.heard_at = Instant::now();
-                run.listener.bytes(supervisor, &bytes)?;
-            }
-            Ok(Piece::Err(bytes)) => {
-                err.write(&bytes)?;
-                run.heard_at = Instant::now();
-                run.listener.error_bytes(supervisor, &bytes)?;
-            }
+            Ok(piece) => run.take(supervisor, &mut files, &piece)?,
             Err(RecvTimeoutError::Timeout) => {}
             // All that it could say is said.
             Err(RecvTimeoutError::Disconnected) if exit.is_some() => break,
@@ -157,12 +151,18 @@ pub(super) fn play(
         }
         run.look(supervisor, &guarded)?;
     }
-    drop(pieces);
     // Before its end is recorded, nothing of it may be left.
-    let _ = guarded.kill_tree();
+    let ended = guarded.kill_tree();
     if exit == Some(Exit::GuardianLost) {
         process::end_leftovers(&supervisor.session().session().id().to_string(), GRACE);
     }
+    // What it had printed by then counts, however much it is. Whoever can't be killed may print for
+    // ever, and is not waited for.
+    let wait = if matches!(ended, Ok(Ended::Clean)) { DRAIN } else { Duration::ZERO };
+    while let Ok(piece) = pieces.recv_timeout(wait) {
+        run.take(supervisor, &mut files, &piece)?;
+    }
+    drop(pieces);
     let Running { listener, stopped, .. } = run;
     listener.exited(supervisor, exit, stopped)
 }
@@ -241,6 +241,26 @@ impl Running<'_> {
         self.listener.heard.say = opening.bytes;
         self.listener.heard.close = opening.close;
         self.answer();
+    }
+
+    /// A piece of its output: to its file first, then to the one who understands it.
+    fn take(
+        &mut self,
+        supervisor: &mut Supervisor<'_>,
+        [out, err]: &mut [Stream; 2],
+        piece: &Piece,
+    ) -> Result<(), Halt> {
+        self.heard_at = Instant::now();
+        match piece {
+            Piece::Out(bytes) => {
+                out.write(bytes)?;
+                self.listener.bytes(supervisor, bytes)
+            }
+            Piece::Err(bytes) => {
+                err.write(bytes)?;
+                self.listener.error_bytes(supervisor, bytes)
+            }
+        }
     }
 
     /// Says what the adapter wants to be said.
