@@ -295,10 +295,13 @@ impl Hired {
     fn catch_up(&mut self, supervisor: &mut Supervisor<'_>) -> Result<Played, Halt> {
         let session = supervisor.session().session();
         let (turn, from) = (supervisor.state().turn.number, supervisor.state().turn.stream_from);
+        let recorded = !supervisor.state().turn.running;
         let mut skip = 0;
         let mut started = None;
         for event in session.newest_first()? {
             match event.body {
+                // It was said what its end meant.
+                Body::SessionStopped(_) if recorded => return Ok(Played::default()),
                 Body::AgentStarted(body) => {
                     started = Some(body);
                     break;
@@ -317,6 +320,7 @@ impl Hired {
         let dialogue = self.config.vendor.dialogue(&self.job(&words));
         let mut listener = self.listener(dialogue, introduced(&started));
         listener.skip = skip;
+        listener.recorded = recorded;
         let agent = supervisor.agent().to_owned();
         listener.open_unheard();
         let mut buffer = vec![0; 64 << 10];
@@ -396,7 +400,7 @@ impl Hired {
 
 impl Agent for Hired {
     fn turn(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
-        if supervisor.state().turn.running {
+        if supervisor.state().turn.spawns > 0 {
             let played = self.catch_up(supervisor)?;
             // What it said last may have been that it is done.
             if let Some(Ending::Finished | Ending::Truncated | Ending::Refused) = played.ending {

@@ -4,6 +4,8 @@
 //! an interrupt, and `subtype` is `success` after an API error. Totals in that line count from the
 //! conversation's start, also over resumes; only `model_usage_since_last_result` is this run's.
 
+mod line;
+
 use std::{
     borrow::Cow,
     collections::HashMap,
@@ -12,17 +14,16 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
 use segue_core::{
     Permission,
     usage::{Micros, Usage},
 };
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
+use self::line::{Block, Limit, Line, Message, Tokens, time};
 use super::{
     Abilities, Call, Card, Conversation, Dialogue, Ending, Heard, History, Job, Opening, SignIn,
-    Signal, ToolEnd, Trouble, Unreadable, Vendor, World, history::read_lines, json::Text,
+    Signal, ToolEnd, Trouble, Unreadable, Vendor, World, history::read_lines,
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +91,9 @@ impl Vendor for Claude {
     fn terms(&self, permission: Permission) -> &'static str {
         match permission {
             Permission::ReadOnly => "no Bash, no Edit, no Write",
-            Permission::Edit => "--permission-mode acceptEdits: files of the workspace, and simple commands on them",
+            Permission::Edit => {
+                "--permission-mode acceptEdits: files of the workspace, and simple commands on them"
+            }
             Permission::Full => "--permission-mode bypassPermissions",
         }
     }
@@ -196,256 +199,6 @@ fn remember(line: &[u8], history: &mut History) {
         }
         _ => {}
     }
-}
-
-/// The stream's lines, with all that we read of any of them.
-#[derive(Debug, Deserialize)]
-struct Line<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
-    #[serde(default, borrow)]
-    subtype: Text<'a>,
-    #[serde(default, borrow)]
-    session_id: Text<'a>,
-    #[serde(default, borrow)]
-    message: Option<Message<'a>>,
-    /// Set on what a sub-agent does.
-    #[serde(default, borrow)]
-    parent_tool_use_id: Text<'a>,
-    #[serde(default, borrow)]
-    event: Option<Api<'a>>,
-    #[serde(default, borrow)]
-    model: Text<'a>,
-    #[serde(default, borrow)]
-    claude_code_version: Text<'a>,
-    #[serde(default, borrow)]
-    error: Option<&'a RawValue>,
-    #[serde(default)]
-    error_status: Option<u16>,
-    #[serde(default)]
-    retry_delay_ms: Option<f64>,
-    #[serde(default)]
-    is_api_error_message: bool,
-    #[serde(default)]
-    api_error_status: Option<u16>,
-    #[serde(default, borrow)]
-    api_error: Text<'a>,
-    #[serde(default)]
-    api_error_params: Option<Params>,
-    #[serde(default)]
-    rate_limit_info: Option<Limit>,
-    #[serde(default)]
-    is_error: bool,
-    #[serde(default, borrow)]
-    result: Text<'a>,
-    #[serde(default, borrow)]
-    stop_reason: Text<'a>,
-    #[serde(default, borrow)]
-    terminal_reason: Text<'a>,
-    #[serde(default)]
-    errors: Vec<String>,
-    #[serde(default)]
-    usage: Option<Tokens>,
-    #[serde(default)]
-    model_usage_since_last_result: Option<HashMap<String, ModelTokens>>,
-    #[serde(default, borrow)]
-    tool_name: Text<'a>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Message<'a> {
-    #[serde(default, borrow)]
-    content: Option<&'a RawValue>,
-}
-
-impl Message<'_> {
-    fn blocks(&self) -> Vec<Block> {
-        self.content.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
-    }
-
-    /// The text of a prompt; not of results.
-    fn text(&self) -> Option<String> {
-        let raw = self.content?.get();
-        if let Ok(text) = serde_json::from_str::<String>(raw) {
-            return Some(text);
-        }
-        let texts = self.blocks().into_iter().filter_map(|block| match block {
-            Block::Text { text } => Some(text),
-            _ => None,
-        });
-        let text: Vec<String> = texts.collect();
-        (!text.is_empty() && self.results().is_empty()).then(|| text.join("\n"))
-    }
-
-    fn results(&self) -> Vec<ToolResult> {
-        let blocks = self.blocks().into_iter().filter_map(|block| match block {
-            Block::ToolResult(result) => Some(result),
-            _ => None,
-        });
-        blocks.collect()
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
-    Text {
-        text: String,
-    },
-    Thinking {
-        #[serde(default)]
-        thinking: String,
-    },
-    ToolUse {
-        id: String,
-        name: String,
-        #[serde(default)]
-        input: serde_json::Value,
-    },
-    ToolResult(ToolResult),
-    #[serde(other)]
-    Other,
-}
-
-#[derive(Debug, Deserialize)]
-struct ToolResult {
-    tool_use_id: String,
-    #[serde(default)]
-    content: serde_json::Value,
-    #[serde(default)]
-    is_error: Option<bool>,
-}
-
-impl ToolResult {
-    fn output(&self) -> String {
-        match &self.content {
-            serde_json::Value::String(text) => text.clone(),
-            serde_json::Value::Array(parts) => {
-                let texts = parts.iter().filter_map(|part| part.get("text")?.as_str());
-                texts.collect::<Vec<_>>().join("\n")
-            }
-            _ => String::new(),
-        }
-    }
-}
-
-/// An event of the API, passed on.
-#[derive(Debug, Deserialize)]
-struct Api<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
-    #[serde(default, borrow)]
-    delta: Option<Piece<'a>>,
-    #[serde(default, borrow)]
-    message: Option<Begun<'a>>,
-    #[serde(default)]
-    usage: Option<Tokens>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Begun<'a> {
-    #[serde(default, borrow)]
-    model: Text<'a>,
-    #[serde(default)]
-    usage: Option<Tokens>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Piece<'a> {
-    #[serde(default, borrow)]
-    text: Text<'a>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Tokens {
-    #[serde(default)]
-    input_tokens: Option<u64>,
-    #[serde(default)]
-    output_tokens: Option<u64>,
-    #[serde(default)]
-    cache_read_input_tokens: Option<u64>,
-    #[serde(default)]
-    cache_creation_input_tokens: Option<u64>,
-    #[serde(default)]
-    output_tokens_details: Option<Details>,
-}
-
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct Details {
-    #[serde(default)]
-    thinking_tokens: u64,
-}
-
-impl Tokens {
-    /// The later word counts, field by field: the first has the input, the last the output.
-    fn over(self, earlier: Self) -> Self {
-        Self {
-            input_tokens: self.input_tokens.or(earlier.input_tokens),
-            output_tokens: self.output_tokens.or(earlier.output_tokens),
-            cache_read_input_tokens: self
-                .cache_read_input_tokens
-                .or(earlier.cache_read_input_tokens),
-            cache_creation_input_tokens: self
-                .cache_creation_input_tokens
-                .or(earlier.cache_creation_input_tokens),
-            output_tokens_details: self.output_tokens_details.or(earlier.output_tokens_details),
-        }
-    }
-
-    fn usage(self) -> Usage {
-        let thinking = self.output_tokens_details.unwrap_or_default().thinking_tokens;
-        Usage {
-            input: self.input_tokens.unwrap_or(0),
-            output: self.output_tokens.unwrap_or(0).saturating_sub(thinking),
-            cache_read: self.cache_read_input_tokens.unwrap_or(0),
-            cache_write: self.cache_creation_input_tokens.unwrap_or(0),
-            reasoning: thinking,
-        }
-    }
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ModelTokens {
-    input_tokens: u64,
-    output_tokens: u64,
-    cache_read_input_tokens: u64,
-    cache_creation_input_tokens: u64,
-    thinking_tokens: u64,
-    #[serde(rename = "costUSD")]
-    cost_usd: f64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Params {
-    #[serde(default)]
-    rate_limit_info: Option<Limit>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Limit {
-    #[serde(default)]
-    status: String,
-    #[serde(default)]
-    resets_at: Option<i64>,
-    #[serde(default)]
-    rate_limit_type: Option<String>,
-    #[serde(default)]
-    unified_windows: HashMap<String, Window>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Window {
-    #[serde(default)]
-    utilization: Option<f64>,
-    #[serde(default)]
-    resets_at: Option<i64>,
-}
-
-fn time(seconds: Option<i64>) -> Option<Timestamp> {
-    Timestamp::from_second(seconds?).ok()
 }
 
 /// What is kept between lines.

@@ -4,6 +4,9 @@
 //! the reset times of the account's windows, and pieces of text. It chooses the thread's id itself
 //! and tells it before the turn begins.
 
+mod item;
+mod rollout;
+
 use std::{
     io,
     path::{Path, PathBuf},
@@ -14,12 +17,16 @@ use segue_core::{Permission, usage::Usage};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use self::{
+    item::{completed, started},
+    rollout::{is_named, meta_of, remember, rollouts},
+};
 use super::{
     Abilities, Call, Card, Conversation, Dialogue, Ending, Heard, History, Job, Opening, Program,
-    SignIn, Signal, ToolEnd, Trouble, Unreadable, Vendor, World,
+    SignIn, Signal, Trouble, Unreadable, Vendor, World,
     found::package_of,
     history::read_lines,
-    json::{at, number, text},
+    json::{number, text},
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -211,75 +218,6 @@ impl Vendor for Codex {
 
 fn config_dir(world: &World) -> PathBuf {
     world.dir("CODEX_HOME", ".codex")
-}
-
-fn is_named(file: &Path, ending: &str) -> bool {
-    file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(ending))
-}
-
-/// `sessions/2026/11/15/rollout-….jsonl`, the newest directories first.
-fn rollouts(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    let mut dirs = vec![root.to_owned()];
-    let mut files = Vec::new();
-    std::iter::from_fn(move || {
-        loop {
-            if let Some(file) = files.pop() {
-                return Some(file);
-            }
-            let dir = dirs.pop()?;
-            let mut inside: Vec<PathBuf> = std::fs::read_dir(dir)
-                .into_iter()
-                .flatten()
-                .flatten()
-                .map(|entry| entry.path())
-                .collect();
-            inside.sort_unstable();
-            for path in inside {
-                if path.is_dir() { dirs.push(path) } else { files.push(path) }
-            }
-        }
-    })
-}
-
-fn meta_of(line: &[u8]) -> Option<(String, String, std::time::SystemTime)> {
-    let value: Value = serde_json::from_slice(line).ok()?;
-    if text(&value, &["type"]) != Some("session_meta") {
-        return None;
-    }
-    let began: Timestamp = text(&value, &["payload", "timestamp"])?.parse().ok()?;
-    let id = text(&value, &["payload", "id"])?;
-    Some((id.to_owned(), text(&value, &["payload", "cwd"])?.to_owned(), began.into()))
-}
-
-/// One line of a rollout.
-fn remember(line: &[u8], history: &mut History) {
-    let Ok(value) = serde_json::from_slice::<Value>(line) else { return };
-    let Some(payload) = value.get("payload") else { return };
-    let kind = text(payload, &["type"]).unwrap_or_default();
-    let texts = |content: Option<&Value>| {
-        let parts = content.and_then(Value::as_array).into_iter().flatten();
-        parts.filter_map(|part| text(part, &["text"])).collect::<Vec<_>>().join("\n")
-    };
-    match (text(&value, &["type"]), kind) {
-        (Some("event_msg"), "user_message") => {
-            history.prompt(text(payload, &["message"]).unwrap_or_default());
-        }
-        (Some("event_msg"), "item_completed")
-            if text(payload, &["item", "type"]) == Some("UserMessage") =>
-        {
-            history.prompt(texts(at(payload, &["item", "content"])));
-        }
-        (Some("response_item"), "message") if text(payload, &["role"]) == Some("assistant") => {
-            history.text(texts(payload.get("content")));
-        }
-        (Some("response_item"), "function_call" | "custom_tool_call" | "local_shell_call") => {
-            history.call(text(payload, &["call_id"]).unwrap_or_default());
-        }
-        (Some("response_item"), "function_call_output" | "custom_tool_call_output") => {
-            history.answer(text(payload, &["call_id"]).unwrap_or_default());
-        }
-        _ => {}
-    }
 }
 
 /// The one who speaks with the app server.
@@ -571,78 +509,6 @@ fn usage(told: &Value) -> Usage {
         cache_write: write,
         reasoning,
     }
-}
-
-/// What a tool is called and asked; nothing for items that are no tools.
-fn tool(item: &Value) -> Option<(String, Value)> {
-    let kind = text(item, &["type"])?;
-    Some(match kind {
-        "commandExecution" => ("shell".to_owned(), json!({ "command": item["command"] })),
-        "fileChange" => {
-            let files: Vec<&Value> = changes(item).map(|change| &change["path"]).collect();
-            ("apply_patch".to_owned(), json!({ "files": files }))
-        }
-        "mcpToolCall" => {
-            let server = text(item, &["server"]).unwrap_or_default();
-            let name = text(item, &["tool"]).unwrap_or_default();
-            (format!("{server}.{name}"), item["arguments"].clone())
-        }
-        "dynamicToolCall" => {
-            (text(item, &["tool"]).unwrap_or(kind).to_owned(), item["arguments"].clone())
-        }
-        "webSearch" => ("web_search".to_owned(), json!({ "query": item["query"] })),
-        "collabAgentToolCall" => {
-            (text(item, &["tool"]).unwrap_or(kind).to_owned(), json!({ "prompt": item["prompt"] }))
-        }
-        _ => return None,
-    })
-}
-
-fn changes(item: &Value) -> impl Iterator<Item = &Value> {
-    item["changes"].as_array().into_iter().flatten()
-}
-
-fn started(item: &Value, heard: &mut Heard) {
-    if let (Some((name, input)), Some(id)) = (tool(item), text(item, &["id"])) {
-        heard.push(Signal::ToolCalled { id: id.to_owned(), name, input: input.to_string() });
-    }
-}
-
-fn completed(item: &Value, heard: &mut Heard) {
-    match text(item, &["type"]) {
-        Some("agentMessage") => {
-            heard.push(Signal::Text(text(item, &["text"]).unwrap_or_default().to_owned()));
-        }
-        Some("reasoning") => {
-            let parts = ["summary", "content"].into_iter().flat_map(|name| {
-                item[name].as_array().into_iter().flatten().filter_map(Value::as_str)
-            });
-            heard.push(Signal::Thought(parts.collect::<Vec<_>>().join("\n")));
-        }
-        _ if tool(item).is_some() => returned(item, heard),
-        _ => {}
-    }
-}
-
-fn returned(item: &Value, heard: &mut Heard) {
-    let id = text(item, &["id"]).unwrap_or_default();
-    let done = !matches!(text(item, &["status"]), Some("failed" | "declined"));
-    let output = match text(item, &["aggregatedOutput"]) {
-        Some(output) => output.to_owned(),
-        None => ["error", "result", "contentItems"]
-            .iter()
-            .filter_map(|name| item.get(name).filter(|value| !value.is_null()))
-            .map(|value| text(value, &["message"]).map_or_else(|| value.to_string(), str::to_owned))
-            .next()
-            .unwrap_or_default(),
-    };
-    let mut end = ToolEnd::new(id, done, output);
-    end.exit = item["exitCode"].as_i64().and_then(|code| i32::try_from(code).ok());
-    if done {
-        let paths = changes(item).filter_map(|change| text(change, &["path"]));
-        end.touched = paths.map(str::to_owned).collect();
-    }
-    heard.push(Signal::ToolReturned(end));
 }
 
 /// It asks for nothing with the policy that we set; should it ask all the same, the answer is no.

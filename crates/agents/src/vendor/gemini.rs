@@ -13,6 +13,9 @@
 //!
 //! It reads `@file` in a prompt, and puts a space before any other `@`.
 
+mod session;
+mod stderr;
+
 use std::{
     borrow::Cow,
     collections::HashMap,
@@ -26,11 +29,11 @@ use segue_core::{Permission, usage::Usage};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
+use self::{session::fullest, stderr::Stderr};
 use super::{
     Abilities, Call, Card, Conversation, Dialogue, Ending, Heard, History, Job, Opening, SignIn,
     Signal, ToolEnd, Trouble, Unreadable, Vendor, World,
     api_error::{ApiError, unwrapped},
-    history::read_lines,
     json::{self, Text},
 };
 
@@ -171,136 +174,6 @@ fn forked(world: &World, cwd: &Path, id: &str) -> Option<PathBuf> {
     let all = std::fs::read_dir(config_dir(world).join("tmp")).into_iter().flatten().flatten();
     let dirs = here.into_iter().chain(all.map(|entry| entry.path()));
     dirs.filter_map(|dir| fullest(&dir, id).ok().flatten()).map(|history| history.path).next()
-}
-
-/// The session of a project. A resume in another minute leaves another file of the same session,
-/// with no prompt in it.
-fn fullest(project: &Path, id: &str) -> io::Result<Option<History>> {
-    let Ok(files) = std::fs::read_dir(project.join("chats")) else { return Ok(None) };
-    let ending = format!("-{}.jsonl", id.get(..8).unwrap_or(id));
-    let mut best: Option<History> = None;
-    for file in files.flatten().map(|entry| entry.path()) {
-        if !file.to_string_lossy().ends_with(&ending) {
-            continue;
-        }
-        let Some(history) = read_session(&file, id)? else { continue };
-        if best.as_ref().is_none_or(|best| history.prompts > best.prompts) {
-            best = Some(history);
-        }
-    }
-    // One without a prompt is none: it can't be resumed, and the next start deletes it.
-    Ok(best.filter(|history| history.prompts > 0))
-}
-
-/// A line of its session file: the head, a message, or a change of anything.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Kept {
-    session_id: Option<String>,
-    id: String,
-    #[serde(rename = "type")]
-    kind: String,
-    content: Value,
-    tool_calls: Vec<Remade>,
-    #[serde(rename = "$set")]
-    set: Option<Change>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Change {
-    messages: Option<Vec<Remembered>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Remembered {
-    id: String,
-    #[serde(rename = "type")]
-    kind: String,
-    content: Value,
-    tool_calls: Vec<Remade>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Remade {
-    id: String,
-    result: Value,
-}
-
-/// Reads a file of events into what they add up to, if it is of that session.
-fn read_session(file: &Path, id: &str) -> io::Result<Option<History>> {
-    let mut messages: Vec<Remembered> = Vec::new();
-    let mut ours = false;
-    read_lines(file, |line| {
-        let Ok(kept) = serde_json::from_slice::<Kept>(line) else { return };
-        ours |= kept.session_id.as_deref() == Some(id);
-        if let Some(all) = kept.set.and_then(|change| change.messages) {
-            messages = all;
-        } else if !kept.id.is_empty() {
-            let Kept { id, kind, content, tool_calls, .. } = kept;
-            let message = Remembered { id, kind, content, tool_calls };
-            // A message that is written again takes the place of the first one.
-            match messages.iter_mut().rev().find(|known| known.id == message.id) {
-                Some(known) => *known = message,
-                None => messages.push(message),
-            }
-        }
-    })?;
-    if !ours {
-        return Ok(None);
-    }
-    let mut history = History::new(file.to_owned());
-    messages.iter().for_each(|message| message.remember(&mut history));
-    Ok(Some(history))
-}
-
-/// What it puts where an answer should be, in a session that it resumes.
-const INTERRUPTED: &str = "[The previous response was interrupted before it completed.]";
-
-impl Remembered {
-    fn remember(&self, history: &mut History) {
-        match self.kind.as_str() {
-            "user" => {
-                for answer in self.parts() {
-                    if let Some(id) = json::text(answer, &["functionResponse", "id"]) {
-                        history.answer(id);
-                    }
-                }
-                let text = self.text();
-                // The first of all is the program's own, about the workspace.
-                if !text.is_empty() && !text.starts_with("<session_context>") {
-                    history.prompt(text);
-                }
-            }
-            "gemini" => {
-                let text = self.text();
-                if !text.is_empty() && text != INTERRUPTED {
-                    history.text(text);
-                }
-                for call in &self.tool_calls {
-                    history.call(&*call.id);
-                    if call.result.as_array().is_some_and(|parts| !parts.is_empty()) {
-                        history.answer(&call.id);
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn parts(&self) -> &[Value] {
-        self.content.as_array().map(Vec::as_slice).unwrap_or_default()
-    }
-
-    fn text(&self) -> String {
-        if let Some(text) = self.content.as_str() {
-            return text.to_owned();
-        }
-        let texts = self.parts().iter().filter_map(|part| json::text(part, &["text"]));
-        texts.collect::<Vec<_>>().join("\n")
-    }
 }
 
 /// The stream's lines, with all that we read of any of them.
@@ -550,110 +423,6 @@ impl Pieces {
         let pieces = std::mem::take(self);
         (!pieces.text.is_empty()).then_some(pieces.text)
     }
-}
-
-/// The one retry that is told over several lines, and what the last report of an error was about.
-#[derive(Debug, Default)]
-struct Stderr {
-    /// The first line that tells what is wrong.
-    first: String,
-    /// An attempt that failed; whether it is tried again is still to come.
-    attempt: Option<String>,
-    spent: bool,
-    retry_after: Option<Duration>,
-}
-
-impl Stderr {
-    /// These are the program's own fixed words, and the names of its errors as Node prints them.
-    fn line(&mut self, line: &str) -> Option<Signal> {
-        const REPORT: &str = "Error when talking to Gemini API ";
-        let noise =
-            ["Warning: ", "Ripgrep ", "[STARTUP]"].iter().any(|start| line.starts_with(start));
-        if self.first.is_empty() && !noise && !line.trim().is_empty() {
-            line.clone_into(&mut self.first);
-        }
-        if line.starts_with(REPORT) {
-            self.spent = line.contains(".json TerminalQuotaError: ");
-        }
-        if self.spent
-            && let Some(wait) = line.trim().strip_prefix("retryDelayMs: ")
-        {
-            self.retry_after = wait.trim_end_matches(',').parse().ok().map(Duration::from_millis);
-        }
-        let said = attempt_failed(line);
-        if let Some((Failed::With(status), rest)) = said {
-            return Some(Signal::Retrying { trouble: status_trouble(status, rest), wait: None });
-        }
-        if let Some((Failed::Because, message)) = said {
-            self.attempt = Some(message.to_owned());
-        }
-        self.retried(line)
-    }
-
-    /// `… Retrying after 5186ms...` at the end of what a quota's error said. The time is there only
-    /// for those.
-    fn retried(&mut self, line: &str) -> Option<Signal> {
-        let (_, rest) = line.rsplit_once(". Retrying after ")?;
-        let wait = rest.strip_suffix("ms...")?.parse().ok().map(Duration::from_millis)?;
-        let message = self.attempt.take()?;
-        let message = message.split(". Retrying after ").next().unwrap_or_default().to_owned();
-        let trouble =
-            Trouble::Limit { message, resets_at: None, retry_after: Some(wait), quota: false };
-        Some(Signal::Retrying { trouble, wait: Some(wait) })
-    }
-
-    /// What an error without a body was, by the exit status and the name of the error.
-    fn trouble(&self, message: String, exit: Option<i32>) -> Trouble {
-        const TOLD: [u16; 10] = [429, 499, 503, 500, 502, 504, 401, 403, 400, 404];
-        let status = TOLD.into_iter().find(|status| exit == Some(i32::from(status % 256)));
-        match (self.spent, status) {
-            (true, _) => Trouble::Limit {
-                message,
-                resets_at: None,
-                retry_after: self.retry_after,
-                quota: true,
-            },
-            (false, Some(status)) => status_trouble(Some(status), &message),
-            (false, None) => Trouble::BadRequest { status: 0, message },
-        }
-    }
-}
-
-/// How an attempt failed.
-#[derive(Clone, Copy)]
-enum Failed {
-    /// It will be tried again: by this status, or without any answer.
-    With(Option<u16>),
-    /// The message comes first.
-    Because,
-}
-
-/// `Attempt 1 failed with status 500. Retrying with backoff... <error>`, or without a status, or
-/// `Attempt 1 failed: <message>`.
-fn attempt_failed(line: &str) -> Option<(Failed, &str)> {
-    let rest = line.strip_prefix("Attempt ")?.trim_start_matches(|c: char| c.is_ascii_digit());
-    let rest = rest.strip_prefix(" failed")?;
-    if let Some(message) = rest.strip_prefix(": ") {
-        return Some((Failed::Because, message));
-    }
-    let (how, error) = rest.split_once(". Retrying with backoff...")?;
-    let status = match how.strip_prefix(" with ") {
-        Some("429 error (no Retry-After header)") => Some(429),
-        Some("5xx error") => Some(500),
-        Some(how) => how.strip_prefix("status ").and_then(|status| status.parse().ok()),
-        None => None,
-    };
-    Some((Failed::With(status), error.trim()))
-}
-
-/// 499 is what Google says when it gives up a request.
-fn status_trouble(status: Option<u16>, message: &str) -> Trouble {
-    let Some(status) = status else { return Trouble::Network(message.to_owned()) };
-    let status = if status == 499 { 503 } else { status };
-    let message = message.strip_prefix("_ApiError: ").unwrap_or(message);
-    let mut told = ApiError::read(message);
-    told.status = Some(status);
-    told.trouble(SIGN_IN).unwrap_or(Trouble::BadRequest { status, message: told.message })
 }
 
 /// What the `result` line's error means, where it has a name or a body.

@@ -11,6 +11,8 @@
 //!
 //! It puts an empty line under the prompt, and reads `@file` and `/command` in it.
 
+mod line;
+
 use std::{
     borrow::Cow,
     collections::HashMap,
@@ -21,8 +23,9 @@ use std::{
 
 use segue_core::{Permission, usage::Usage};
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 
+use self::line::{Block, Line, Retry, Tokens};
 use super::{
     Abilities, Call, Card, Conversation, Dialogue, Ending, Heard, History, Job, Opening, SignIn,
     Signal, ToolEnd, Trouble, Unreadable, Vendor, World,
@@ -234,129 +237,6 @@ fn spent(file: &Path) -> Option<Usage> {
         all += told.usage();
     });
     read.ok().map(|()| all)
-}
-
-/// The stream's lines, with all that we read of any of them.
-#[derive(Debug, Deserialize)]
-struct Line<'a> {
-    #[serde(rename = "type", borrow)]
-    kind: Cow<'a, str>,
-    #[serde(default, borrow)]
-    subtype: Text<'a>,
-    #[serde(default, borrow)]
-    session_id: Text<'a>,
-    #[serde(default, borrow)]
-    message: Option<Message<'a>>,
-    /// Set on what a sub-agent does.
-    #[serde(default, borrow)]
-    parent_tool_use_id: Text<'a>,
-    #[serde(default, borrow)]
-    event: Option<Event<'a>>,
-    #[serde(default, borrow)]
-    model: Text<'a>,
-    #[serde(default, borrow)]
-    qwen_code_version: Text<'a>,
-    #[serde(default, borrow)]
-    data: Option<Retry<'a>>,
-    #[serde(default)]
-    is_error: bool,
-    #[serde(default)]
-    error: Option<Said>,
-    #[serde(default)]
-    usage: Option<Tokens>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Message<'a> {
-    #[serde(default, borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(default, borrow)]
-    model: Text<'a>,
-    #[serde(default)]
-    usage: Option<Tokens>,
-}
-
-impl Message<'_> {
-    fn blocks(&self) -> Vec<Block> {
-        self.content.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
-    }
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
-enum Block {
-    Text {
-        text: String,
-    },
-    Thinking {
-        #[serde(default)]
-        thinking: String,
-    },
-    ToolUse {
-        id: String,
-        name: String,
-        #[serde(default)]
-        input: Value,
-    },
-    ToolResult {
-        tool_use_id: String,
-        #[serde(default)]
-        content: Value,
-        #[serde(default)]
-        is_error: bool,
-    },
-    #[serde(other)]
-    Other,
-}
-
-#[derive(Debug, Deserialize)]
-struct Event<'a> {
-    #[serde(default, borrow)]
-    delta: Option<Piece<'a>>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Piece<'a> {
-    #[serde(default, borrow)]
-    text: Text<'a>,
-}
-
-/// A `system` line's data, of which we know those of a retry.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Retry<'a> {
-    #[serde(borrow)]
-    reason: Text<'a>,
-    /// Only where it waits because of a limit.
-    delay_ms: Option<f64>,
-    preserve_text: bool,
-}
-
-#[derive(Debug, Deserialize)]
-struct Said {
-    #[serde(default)]
-    message: String,
-}
-
-/// Its `input_tokens` has the cached ones in it, and its `output_tokens` the reasoning, which it
-/// does not tell apart.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default)]
-struct Tokens {
-    input_tokens: u64,
-    output_tokens: u64,
-    cache_read_input_tokens: u64,
-}
-
-impl Tokens {
-    fn usage(self) -> Usage {
-        Usage {
-            input: self.input_tokens.saturating_sub(self.cache_read_input_tokens),
-            output: self.output_tokens,
-            cache_read: self.cache_read_input_tokens,
-            ..Usage::default()
-        }
-    }
 }
 
 /// What is kept between lines.

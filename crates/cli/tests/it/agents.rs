@@ -151,7 +151,13 @@ fn an_agent_that_is_not_installed_leaves_no_session() {
     let env = env();
     let output = Output::of(command(&env, &["run", "claude", "Go"]).env("PATH", bin(&env)));
     let output = output.unwrap();
-    assert_snapshot!(crate::support::plain(&env, &output), @"");
+    assert_snapshot!(crate::support::plain(&env, &output), @"
+    status 127
+    ── stdout
+    ── stderr
+    error: Claude Code is not installed: there is no claude in PATH
+      hint: install it: npm install -g @anthropic-ai/claude-code
+    ");
     assert!(no_session(&env));
     let output = segue(&env, &["run", "exec:no-such-agent --fast", "Go"]);
     assert_eq!(output.status, 127, "{output:?}");
@@ -165,7 +171,14 @@ fn an_agent_that_is_not_signed_in_leaves_no_session() {
     claude(&env, &[done()], "say");
     let output =
         Output::of(command(&env, &["run", "claude", "Go"]).env_remove("ANTHROPIC_API_KEY"));
-    assert_snapshot!(crate::support::plain(&env, &output.unwrap()), @"");
+    assert_snapshot!(crate::support::plain(&env, &output.unwrap()), @"
+    status 1
+    ── stdout
+    ── stderr
+    error: Claude Code is not signed in
+      hint: claude /login
+      hint: segue agents shows who is
+    ");
     assert!(no_session(&env) && !env.repo().join("claude.told").exists());
     // Signed in since then: the same command works.
     assert_eq!(segue(&env, &["run", "claude", "Go"]).status, 0);

@@ -210,3 +210,46 @@ fn one_that_had_spoken_its_last_word_is_not_asked_again() {
     assert_eq!(starts(&env).len(), 1);
     assert_eq!(data(&env, 1, "turn.ended")[0]["outcome"], "finished");
 }
+
+/// Segue died after the program's end was recorded, and before it was said what that means.
+#[test]
+fn one_whose_end_is_recorded_is_not_asked_again() {
+    let env = env();
+    let script = "echo start >> starts; say";
+    claude(&env, &[init(), text("All done."), piece("Sti"), done()], script);
+    assert_eq!(segue(&env, &["run", "claude", "Go"]).status, 0);
+    let dir = env.session_dir(1).unwrap();
+    let journal = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
+    let lines = journal.split_inclusive('\n');
+    let kept = lines.clone().position(|line| line.contains("\"kind\":\"agent.exited\"")).unwrap();
+    let cut: String = lines.take(kept + 1).collect();
+    fs::write(dir.join("journal.jsonl"), &cut).unwrap();
+    let _ = fs::remove_file(dir.join("state.json"));
+
+    let output = segue(&env, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(status(&env), "completed");
+    assert_eq!(starts(&env).len(), 1, "it was asked again");
+    assert_eq!(data(&env, 1, "agent.exited").len(), 1);
+    assert_eq!(texts(&env), ["All done.", "Sti"]);
+}
+
+/// What a resumed agent was told once it knows.
+#[test]
+fn what_was_lost_is_told_once() {
+    let env = slow_claude();
+    let whole = long_stream().iter().map(|line| line.to_string().len() + 1).sum::<usize>();
+    killed_at(&env, whole / 2, Duration::ZERO);
+    let read = || fs::read_to_string(env.repo().join("told.2")).unwrap();
+    let told = read();
+    assert!(told.contains("This is text 0 of many."), "{told}");
+    // As its own program would have kept it.
+    let id = data(&env, 1, "agent.started")[0]["vendor_session"].as_str().unwrap().to_owned();
+    let file = env.path("user/.claude/projects/x").join(id + ".jsonl");
+    let prompt = json!({ "type": "user", "message": { "content": told } });
+    let lines = format!("{}{prompt}\n{}\n", fs::read_to_string(&file).unwrap(), text("I went on."));
+    fs::write(&file, lines).unwrap();
+    let output = segue(&env, &["resume", "1", "And now?"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(read(), "And now?");
+}

@@ -7,7 +7,7 @@
 use segue_agents::vendor::History;
 use segue_core::{
     Event,
-    event::{Body, Cause, ToolStatus},
+    event::{Body, Cause, Outcome, ToolStatus},
 };
 use segue_journal::{Result, Session};
 
@@ -25,6 +25,11 @@ pub(super) struct Known {
     pub(super) prompt: String,
     texts: Vec<String>,
     calls: Vec<KnownCall>,
+    /// How many texts and calls there were when the program was last started: its prompt told of
+    /// what it had lost of them.
+    before: (usize, usize),
+    /// The agent came to the turn's end.
+    ended: bool,
 }
 
 #[derive(Debug)]
@@ -64,7 +69,9 @@ impl Known {
                 if let Some(said) = &started.said {
                     self.prompt = session.text(said)?;
                 }
+                self.before = (self.texts.len(), self.calls.len());
             }
+            Body::TurnEnded(ended) => self.ended = ended.outcome != Outcome::Superseded,
             Body::TextWritten(written) => self.texts.push(session.text(&written.text)?),
             Body::ToolCalled(called) => {
                 let input = session.text(&called.input)?;
@@ -86,7 +93,8 @@ impl Known {
         let mut lost = Lost::default();
         let Some(history) = history else {
             let open = |call: &&KnownCall| unsettled(call.status);
-            lost.lines.extend(self.calls.iter().filter(open).map(KnownCall::told));
+            let since = if self.ended { self.before.1 } else { 0 };
+            lost.lines.extend(self.calls.iter().skip(since).filter(open).map(KnownCall::told));
             return lost;
         };
         let last = &history.last;
@@ -95,10 +103,11 @@ impl Known {
             text.is_empty() || last.texts.iter().any(|known| known.contains(text))
         };
         lost.prompt = last.prompt.trim() != self.prompt.trim();
-        for text in self.texts.iter().filter(|text| lost.prompt || !has(text)) {
+        let (texts, calls) = if lost.prompt { (0, 0) } else { self.before };
+        for text in self.texts.iter().skip(texts).filter(|text| lost.prompt || !has(text)) {
             lost.lines.push(format!("You had written: {}", shortened(text, MOST_TEXT)));
         }
-        for call in &self.calls {
+        for call in self.calls.iter().skip(calls) {
             let kept = last.calls.iter().any(|known| known.id == call.id);
             if lost.prompt || !kept || unsettled(call.status) {
                 lost.lines.push(call.told());
@@ -283,6 +292,7 @@ mod tests {
             prompt: "do it".into(),
             texts: vec!["First.".into(), "Then I beg".into()],
             calls: vec![call("a", Some(ToolStatus::Done)), call("b", Some(ToolStatus::MayHaveRun))],
+            ..Known::default()
         };
         let mut whole = history("do it\n");
         whole.text("First.");
@@ -313,8 +323,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_later_prompt_told_is_not_told_again() {
+        let mut known = Known {
+            prompt: "go on".into(),
+            texts: vec!["First.".into(), "Second.".into()],
+            calls: vec![call("a", Some(ToolStatus::MayHaveRun))],
+            before: (1, 1),
+            ended: false,
+        };
+        let mut kept = history("go on");
+        kept.text("Second.");
+        assert_eq!(known.lost(Some(&kept)), Lost::default());
+        // Whether that prompt was ever read is certain only at the turn's end.
+        assert_eq!(known.lost(Some(&history("before"))).lines.len(), 3);
+        assert_eq!(known.lost(None).lines.len(), 1);
+        known.ended = true;
+        assert_eq!(known.lost(None), Lost::default());
+    }
+
+    #[test]
     fn nothing_lost_adds_nothing() {
-        let known = Known { prompt: "p".into(), texts: vec!["t".into()], calls: vec![] };
+        let known = Known { prompt: "p".into(), texts: vec!["t".into()], ..Known::default() };
         let mut kept = history("p");
         kept.text("t");
         let lost = known.lost(Some(&kept));

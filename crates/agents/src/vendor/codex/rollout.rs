@@ -1,0 +1,80 @@
+//! Its session files: `sessions/2026/11/15/rollout-….jsonl`.
+
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::vendor::{
+    History,
+    json::{at, text},
+};
+
+pub(super) fn is_named(file: &Path, ending: &str) -> bool {
+    file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(ending))
+}
+
+/// `sessions/2026/11/15/rollout-….jsonl`, the newest directories first.
+pub(super) fn rollouts(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let mut dirs = vec![root.to_owned()];
+    let mut files = Vec::new();
+    std::iter::from_fn(move || {
+        loop {
+            if let Some(file) = files.pop() {
+                return Some(file);
+            }
+            let dir = dirs.pop()?;
+            let mut inside: Vec<PathBuf> = std::fs::read_dir(dir)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.path())
+                .collect();
+            inside.sort_unstable();
+            for path in inside {
+                if path.is_dir() { dirs.push(path) } else { files.push(path) }
+            }
+        }
+    })
+}
+
+pub(super) fn meta_of(line: &[u8]) -> Option<(String, String, std::time::SystemTime)> {
+    let value: Value = serde_json::from_slice(line).ok()?;
+    if text(&value, &["type"]) != Some("session_meta") {
+        return None;
+    }
+    let began: Timestamp = text(&value, &["payload", "timestamp"])?.parse().ok()?;
+    let id = text(&value, &["payload", "id"])?;
+    Some((id.to_owned(), text(&value, &["payload", "cwd"])?.to_owned(), began.into()))
+}
+
+/// One line of a rollout.
+pub(super) fn remember(line: &[u8], history: &mut History) {
+    let Ok(value) = serde_json::from_slice::<Value>(line) else { return };
+    let Some(payload) = value.get("payload") else { return };
+    let kind = text(payload, &["type"]).unwrap_or_default();
+    let texts = |content: Option<&Value>| {
+        let parts = content.and_then(Value::as_array).into_iter().flatten();
+        parts.filter_map(|part| text(part, &["text"])).collect::<Vec<_>>().join("\n")
+    };
+    match (text(&value, &["type"]), kind) {
+        (Some("event_msg"), "user_message") => {
+            history.prompt(text(payload, &["message"]).unwrap_or_default());
+        }
+        (Some("event_msg"), "item_completed")
+            if text(payload, &["item", "type"]) == Some("UserMessage") =>
+        {
+            history.prompt(texts(at(payload, &["item", "content"])));
+        }
+        (Some("response_item"), "message") if text(payload, &["role"]) == Some("assistant") => {
+            history.text(texts(payload.get("content")));
+        }
+        (Some("response_item"), "function_call" | "custom_tool_call" | "local_shell_call") => {
+            history.call(text(payload, &["call_id"]).unwrap_or_default());
+        }
+        (Some("response_item"), "function_call_output" | "custom_tool_call_output") => {
+            history.answer(text(payload, &["call_id"]).unwrap_or_default());
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,139 @@
+//! Its session files, which have to be folded: a later line of the same id replaces the earlier one, and
+//! `$set` replaces whatever it names.
+
+use std::{io, path::Path};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::vendor::{History, json, read_lines};
+
+/// The session of a project. A resume in another minute leaves another file of the same session,
+/// with no prompt in it.
+pub(super) fn fullest(project: &Path, id: &str) -> io::Result<Option<History>> {
+    let Ok(files) = std::fs::read_dir(project.join("chats")) else { return Ok(None) };
+    let ending = format!("-{}.jsonl", id.get(..8).unwrap_or(id));
+    let mut best: Option<History> = None;
+    for file in files.flatten().map(|entry| entry.path()) {
+        if !file.to_string_lossy().ends_with(&ending) {
+            continue;
+        }
+        let Some(history) = read_session(&file, id)? else { continue };
+        if best.as_ref().is_none_or(|best| history.prompts > best.prompts) {
+            best = Some(history);
+        }
+    }
+    // One without a prompt is none: it can't be resumed, and the next start deletes it.
+    Ok(best.filter(|history| history.prompts > 0))
+}
+
+/// A line of its session file: the head, a message, or a change of anything.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Kept {
+    pub(super) session_id: Option<String>,
+    pub(super) id: String,
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) content: Value,
+    pub(super) tool_calls: Vec<Remade>,
+    #[serde(rename = "$set")]
+    pub(super) set: Option<Change>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Change {
+    pub(super) messages: Option<Vec<Remembered>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Remembered {
+    pub(super) id: String,
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) content: Value,
+    pub(super) tool_calls: Vec<Remade>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Remade {
+    pub(super) id: String,
+    pub(super) result: Value,
+}
+
+/// Reads a file of events into what they add up to, if it is of that session.
+pub(super) fn read_session(file: &Path, id: &str) -> io::Result<Option<History>> {
+    let mut messages: Vec<Remembered> = Vec::new();
+    let mut ours = false;
+    read_lines(file, |line| {
+        let Ok(kept) = serde_json::from_slice::<Kept>(line) else { return };
+        ours |= kept.session_id.as_deref() == Some(id);
+        if let Some(all) = kept.set.and_then(|change| change.messages) {
+            messages = all;
+        } else if !kept.id.is_empty() {
+            let Kept { id, kind, content, tool_calls, .. } = kept;
+            let message = Remembered { id, kind, content, tool_calls };
+            // A message that is written again takes the place of the first one.
+            match messages.iter_mut().rev().find(|known| known.id == message.id) {
+                Some(known) => *known = message,
+                None => messages.push(message),
+            }
+        }
+    })?;
+    if !ours {
+        return Ok(None);
+    }
+    let mut history = History::new(file.to_owned());
+    messages.iter().for_each(|message| message.remember(&mut history));
+    Ok(Some(history))
+}
+
+/// What it puts where an answer should be, in a session that it resumes.
+pub(super) const INTERRUPTED: &str = "[The previous response was interrupted before it completed.]";
+
+impl Remembered {
+    pub(super) fn remember(&self, history: &mut History) {
+        match self.kind.as_str() {
+            "user" => {
+                for answer in self.parts() {
+                    if let Some(id) = json::text(answer, &["functionResponse", "id"]) {
+                        history.answer(id);
+                    }
+                }
+                let text = self.text();
+                // The first of all is the program's own, about the workspace.
+                if !text.is_empty() && !text.starts_with("<session_context>") {
+                    history.prompt(text);
+                }
+            }
+            "gemini" => {
+                let text = self.text();
+                if !text.is_empty() && text != INTERRUPTED {
+                    history.text(text);
+                }
+                for call in &self.tool_calls {
+                    history.call(&*call.id);
+                    if call.result.as_array().is_some_and(|parts| !parts.is_empty()) {
+                        history.answer(&call.id);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn parts(&self) -> &[Value] {
+        self.content.as_array().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    pub(super) fn text(&self) -> String {
+        if let Some(text) = self.content.as_str() {
+            return text.to_owned();
+        }
+        let texts = self.parts().iter().filter_map(|part| json::text(part, &["text"]));
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
