@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::{
     stand_ins::{
         bin, calls, claude, command, done, init, lives, pid, piece, program, returns, segue,
-        status, text,
+        status, text, texts,
     },
     support::{data, env, start, until},
 };
