@@ -4,6 +4,7 @@
 //! journal and from the vendor's own file: its own memory where it still has it, told what it lost;
 //! else a new conversation with a packet of what happened.
 
+mod listen;
 mod memory;
 mod play;
 
@@ -29,8 +30,9 @@ use segue_journal::{Session, stream::Voice};
 pub use play::Watch;
 
 use self::{
+    listen::{Listener, Played, settle},
     memory::{Known, packet},
-    play::{Listener, Played, play, settle},
+    play::play,
 };
 use crate::{
     agent::Agent,

@@ -162,7 +162,7 @@ fn an_agent_that_tries_for_ever_is_ended_for_what_it_tried() {
     ] {
         let env = env();
         set(&env, "agents.attempts", "1");
-        claude(&env, &[line.clone()], "while :; do say; sleep 0.05; done");
+        claude(&env, std::slice::from_ref(&line), "while :; do say; sleep 0.05; done");
         let output = segue(&env, &["run", "claude", "Go"]);
         assert_eq!(output.status, 3, "{line}: {}", output.stderr);
         assert_eq!(status(&env), reason, "{line}");
