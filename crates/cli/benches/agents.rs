@@ -44,6 +44,8 @@ fn main() -> ExitCode {
         return finished(READ, read_stream(Path::new(file)));
     }
     let mut missed = 0;
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("load before: {} (of others; what is measured suffers from it)", load.trim());
     let benches: [(&str, Bench); 2] = [("streams", streams), ("overhead", overhead)];
     for (name, bench) in benches {
         println!("── {name}");
@@ -95,6 +97,12 @@ fn timed(command: &mut Command, input: &str) -> Done<(Duration, String)> {
     }
 }
 
+/// How far the slowest of some runs is from the fastest.
+fn spread(times: &[Duration]) -> f64 {
+    let ends = times.iter().max().zip(times.iter().min());
+    ends.map_or(0.0, |(most, least)| most.div_duration_f64(*least) - 1.0)
+}
+
 /// The most memory that a process has had so far, in MiB.
 fn high_water(pid: u32) -> Option<f64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
@@ -106,7 +114,10 @@ fn high_water(pid: u32) -> Option<f64> {
 
 fn overhead(missed: &mut u32) -> Done {
     println!("one tool call and one answer, streamed; median of {RUNS} runs each, taking turns");
-    println!("agent      direct     segue    ratio   difference   segue    guardian");
+    println!(
+        "spread: how much longer than the fastest the slowest direct run took, by other causes"
+    );
+    println!("agent      direct     segue    ratio  difference   spread   segue, guardian   cpu");
     let mut seen = Vec::new();
     for (cli, word) in [(Cli::Claude, "claude"), (Cli::Gemini, "gemini"), (Cli::Codex, "codex")] {
         if let Some(lab) = Lab::open(cli) {
@@ -135,7 +146,7 @@ fn agent(mut lab: Lab, word: &str) -> Done<(f64, f64)> {
     }
     lab.start(scenario);
 
-    let (segue_mib, guardian_mib) = peak(&mut under_segue(&lab, word))?;
+    let took = watched(&mut under_segue(&lab, word))?;
     same_call(&lab, &*vendor)?;
     timed(&mut direct(&lab, &*vendor, &uuid()?)?.0, PROMPT)?;
     let (mut theirs, mut ours) = (Vec::new(), Vec::new());
@@ -150,7 +161,7 @@ fn agent(mut lab: Lab, word: &str) -> Done<(f64, f64)> {
             ours.push(time);
             said
         };
-        if !said.contains("nothing that would tell") {
+        if !said.contains("heading") {
             return Err(format!("{word} did not say what its model said: {said}").into());
         }
     }
@@ -158,16 +169,17 @@ fn agent(mut lab: Lab, word: &str) -> Done<(f64, f64)> {
     if turns != 4 * (1 + RUNS) {
         return Err(format!("{word} asked its model {turns} times").into());
     }
+    let spread = spread(&theirs) * 100.0;
     let (theirs, ours) = (median(theirs), median(ours));
     let ratio = ours.div_duration_f64(theirs);
-    let more = (ours.as_secs_f64() - theirs.as_secs_f64()) * 1e3;
+    let (theirs, ours) = (theirs.as_secs_f64(), ours.as_secs_f64());
+    let more = (ours - theirs) * 1e3;
+    let Took { segue, guardian, cpu_ms } = took;
     println!(
-        "{word:<8} {:>7.3} s {:>7.3} s {ratio:>8.3} {more:>+9.0} ms {segue_mib:>5.1} MiB \
-         {guardian_mib:>5.1} MiB",
-        theirs.as_secs_f64(),
-        ours.as_secs_f64(),
+        "{word:<8} {theirs:>7.3} s {ours:>7.3} s {ratio:>8.3} {more:>+8.0} ms {spread:>6.0} % \
+         {segue:>6.1} + {guardian:.1} MiB {cpu_ms:>4.0} ms"
     );
-    Ok((ratio, segue_mib + guardian_mib))
+    Ok((ratio, segue + guardian))
 }
 
 fn under_segue(lab: &Lab, word: &str) -> Command {
@@ -232,22 +244,41 @@ fn uuid() -> Done<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned())
 }
 
-/// The most memory that Segue and its guardian took.
-fn peak(command: &mut Command) -> Done<(f64, f64)> {
+/// What Segue and its guardian took: the most memory, and the processor, in steps of 10 ms.
+#[derive(Default)]
+struct Took {
+    segue: f64,
+    guardian: f64,
+    cpu_ms: f64,
+}
+
+fn watched(command: &mut Command) -> Done<Took> {
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    let (mut segue, mut guardian) = (0.0f64, 0.0f64);
+    let mut took = Took::default();
     while child.try_wait()?.is_none() {
-        segue = segue.max(high_water(child.id()).unwrap_or_default());
-        let below = guardians(child.id()).into_iter().filter_map(high_water);
-        guardian = below.fold(guardian, f64::max);
+        let guardians = guardians(child.id());
+        took.segue = took.segue.max(high_water(child.id()).unwrap_or_default());
+        let below = guardians.iter().copied().filter_map(high_water);
+        took.guardian = below.fold(took.guardian, f64::max);
+        let all = guardians.into_iter().chain([child.id()]);
+        took.cpu_ms = took.cpu_ms.max(all.filter_map(cpu_ms).sum());
         std::thread::sleep(Duration::from_millis(5));
     }
     let exit = child.wait()?;
-    match exit.success() && guardian > 0.0 {
-        true => Ok((segue, guardian)),
-        false => Err(format!("{command:?}: {exit}, a guardian with {guardian} MiB").into()),
+    match exit.success() && took.guardian > 0.0 {
+        true => Ok(took),
+        false => Err(format!("{command:?}: {exit}, a guardian of {} MiB", took.guardian).into()),
     }
+}
+
+/// What a process has taken of the processor, without its children.
+fn cpu_ms(pid: u32) -> Option<f64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<f64>);
+    // A hundred to a second, on every Linux.
+    Some(ticks.sum::<Result<f64, _>>().ok()? * 10.0)
 }
 
 /// The guardians that a process has started, from whichever thread.

@@ -110,6 +110,9 @@ impl From<LaunchError> for CommandError {
             LaunchError::StillRunning { .. } => Self::failed(message).hint(
                 "they may belong to another user, or hang in the kernel: end them, then resume",
             ),
+            LaunchError::NoPrice { model } if model.is_empty() => {
+                Self::usage(message).hint("name the model with --model")
+            }
             LaunchError::NoPrice { model } => Self::usage(message)
                 .hint("say what it costs, in dollars per million tokens:")
                 .hint(format!("segue config set 'prices.{model}.input' 3"))

@@ -124,6 +124,9 @@ pub struct Turn {
     /// Calls of the last of them whose price is still to be told.
     #[serde(default)]
     pub unpriced: u64,
+    /// What its calls have cost so far, until the vendor tells the sum.
+    #[serde(default)]
+    pub guessed: Micros,
     /// Where the bytes of the last of them begin in the turn's stream file.
     #[serde(default)]
     pub stream_from: u64,
@@ -228,15 +231,20 @@ impl State {
             }
             Body::UsageReported(reported) => {
                 self.usage += reported.usage;
-                let open = &mut self.turn.unpriced;
                 if reported.settles {
-                    self.unpriced_calls = self.unpriced_calls.saturating_sub(std::mem::take(open));
+                    self.unpriced_calls =
+                        self.unpriced_calls.saturating_sub(std::mem::take(&mut self.turn.unpriced));
+                    // The vendor's own figure takes the place of what was guessed.
+                    let guessed = std::mem::take(&mut self.turn.guessed);
+                    self.cost.0 = self.cost.0.saturating_sub(guessed.0);
+                } else if let Some(cost) = reported.cost_micros {
+                    self.turn.guessed += cost;
                 }
                 match reported.cost_micros {
                     Some(cost) => self.cost += cost,
                     None => {
                         self.unpriced_calls += 1;
-                        *open += 1;
+                        self.turn.unpriced += 1;
                     }
                 }
             }
@@ -279,6 +287,7 @@ impl State {
         self.turn.spawns += 1;
         self.turn.stream_from = started.stream_from;
         self.turn.unpriced = 0;
+        self.turn.guessed = Micros::default();
         self.turn.running = true;
         // Whatever ran under the program before this one was settled, or ended with it.
         self.turn.unsealed.retain(|call| call.progress == Progress::Returned);

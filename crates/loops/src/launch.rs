@@ -35,7 +35,7 @@ pub enum LaunchError {
     #[error("{}: {source}", path.display())]
     Workspace { path: PathBuf, source: std::io::Error },
     /// A cap on money with a model whose price nobody knows would never be reached.
-    #[error("the price of {model} is not known, so a cap on money can't be kept")]
+    #[error("the price of {} is not known, so a cap on money can't be kept", named(model))]
     NoPrice { model: String },
     /// Said before anything is recorded: a prompt that a cap stops at once would be lost.
     #[error("the cap on {} leaves no room for another turn", cap.to_string().replace('_', " "))]
@@ -43,6 +43,10 @@ pub enum LaunchError {
     /// Somebody else would go on changing files beside the resumed session.
     #[error("processes of the run before can't be ended: {}", list(pids))]
     StillRunning { pids: Vec<u32> },
+}
+
+fn named(model: &str) -> &str {
+    if model.is_empty() { "the vendor's own choice of a model" } else { model }
 }
 
 fn list(pids: &[u32]) -> String {
@@ -86,7 +90,7 @@ impl Worker {
             Self::Vendor(vendor) => {
                 let model = vendor.model.clone();
                 let known = vendor.price().is_some() || vendor.vendor.card().can.cost;
-                (known, model.unwrap_or_else(|| format!("{}'s model", vendor.vendor.card().name)))
+                (known, model.unwrap_or_default())
             }
         };
         match caps.cost_micros.is_some() && !priced {

@@ -26,6 +26,8 @@ pub struct Going<'a> {
     pub workspace: Option<&'a Path>,
     /// What the agent may do, in its vendor's terms.
     pub permission: Option<&'a str>,
+    /// In a new conversation of the vendor's.
+    pub fresh: bool,
     pub caps: Caps,
     pub now: Timestamp,
 }
@@ -120,7 +122,7 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
     let model = going.model.or(state.model()).unwrap_or("?");
     if let Some(prompt) = going.prompt {
         let prompt = sanitize(prompt);
-        let with = vendor_line(state).unwrap_or_else(|| model.to_owned());
+        let with = vendor_line(state, going.fresh).unwrap_or_else(|| model.to_owned());
         return format!("turn {} with a new prompt: {} ({with})", number + 1, shorten(&prompt, 50));
     }
     let what = match decide::next(state) {
@@ -143,20 +145,21 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
             Step::EndTurn(_) => format!("the end of turn {number}"),
         },
     };
-    match vendor_line(state) {
+    match vendor_line(state, going.fresh) {
         Some(vendor) => format!("{what} ({vendor})"),
         None => format!("{what} ({model})"),
     }
 }
 
 /// Which of the vendor's sessions goes on; nothing for the native agent.
-fn vendor_line(state: &State) -> Option<String> {
+fn vendor_line(state: &State, fresh: bool) -> Option<String> {
     let agent = &state.identity.as_ref()?.agent;
     if agent == "native" {
         return None;
     }
     let id = state.vendor(agent).and_then(|vendor| vendor.id.as_deref());
     Some(match id {
+        _ if fresh => format!("{agent}, a new conversation with a packet of what was done"),
         Some(id) => format!("{agent} {}", sanitize(id)),
         None => agent.clone(),
     })

@@ -88,7 +88,10 @@ pub fn advice(status: Status, state: &State, selector: &str) -> String {
     match status {
         Status::Running => format!("segue watch {selector}"),
         Status::Completed => format!("segue resume {selector} \"what to do next\""),
-        Status::Limit => format!("segue resume {selector} --wait"),
+        // Without a time there is nothing to wait for.
+        Status::Limit if state.stop.as_ref().is_some_and(|stop| stop.resets_at.is_some()) => {
+            format!("segue resume {selector} --wait")
+        }
         // The native agent has left out by itself what could be left out.
         Status::ContextExhausted if !state.vendors.is_empty() => {
             format!("segue resume {selector} --fresh")

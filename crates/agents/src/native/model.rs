@@ -89,7 +89,8 @@ pub enum ModelError {
     ContextExhausted(String),
     #[error("not signed in: {message}; {fix}")]
     NotSignedIn { message: String, fix: String },
-    #[error("the model refused the request ({status}): {message}")]
+    /// `status` is 0 where it was not a model's server that refused it.
+    #[error("{}: {message}", refused(*status))]
     BadRequest { status: u16, message: String },
     /// The vendor knows no session of that id.
     #[error("there is no such session: {0}")]
@@ -98,6 +99,13 @@ pub enum ModelError {
     Cancelled,
     #[error("{}: {message}", file.display())]
     Script { file: PathBuf, message: String },
+}
+
+fn refused(status: u16) -> String {
+    match status {
+        0 => "the agent's program failed".to_owned(),
+        status => format!("the model refused the request ({status})"),
+    }
 }
 
 impl ModelError {

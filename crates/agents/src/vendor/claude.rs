@@ -94,7 +94,7 @@ impl Vendor for Claude {
             Permission::Edit => {
                 "--permission-mode acceptEdits: files of the workspace, and simple commands on them"
             }
-            Permission::Full => "--permission-mode bypassPermissions",
+            Permission::Full => "--permission-mode bypassPermissions (for root: all tools by name)",
         }
     }
 
@@ -312,7 +312,7 @@ impl Stream {
     }
 
     fn assistant(&mut self, line: Line<'_>, heard: &mut Heard) {
-        let Some(message) = &line.message else { return };
+        let Some(message) = line.message() else { return };
         if line.is_api_error_message {
             let text = message.text().unwrap_or_default();
             self.trouble = Some(self.api_trouble(&line, text));
@@ -337,7 +337,7 @@ impl Stream {
     }
 
     fn results(&mut self, line: &Line<'_>, heard: &mut Heard) {
-        let Some(message) = &line.message else { return };
+        let Some(message) = line.message() else { return };
         for result in message.results() {
             let done = result.is_error != Some(true);
             let file = self.files.remove(&result.tool_use_id).filter(|_| done);

@@ -222,7 +222,10 @@ fn quotas(context: &Context) -> Result<Quotas, CommandError> {
         if let Ok(session) = context.home.open(&row.at)
             && !session.state().quotas.is_empty()
         {
-            found.insert(row.agent, session.state().quotas.clone());
+            // After its reset, what was told of a window means nothing.
+            let holds = |quota: &&QuotaTold| quota.resets_at.is_none_or(|at| at > context.now());
+            let told = session.state().quotas.iter().filter(holds).cloned().collect();
+            found.insert(row.agent, told);
         }
     }
     Ok(found)

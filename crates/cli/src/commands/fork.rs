@@ -9,7 +9,7 @@ use segue_journal::home::NewSession;
 
 use crate::{
     commands::{
-        run::{CapFlags, check_free, launch_new},
+        run::{CapFlags, check_free, launch_new, workspace},
         worker::{NATIVE, Wishes, hire},
     },
     context::Context,
@@ -73,7 +73,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let (model, worker) = hire(context, &config, &agent, wishes)?;
     let new = NewSession {
         repo: identity.repo.clone(),
-        workspace: state.workspace().unwrap_or(&identity.workspace).to_owned(),
+        workspace: workspace(&context.cwd, Some(state.workspace().unwrap_or(&identity.workspace)))?,
         loop_kind: identity.loop_kind,
         agent,
         model,

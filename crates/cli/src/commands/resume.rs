@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use segue_core::{Exit, Permission, State, decide, state::Phase};
+use segue_core::{Exit, Permission, State, decide, event::Reason, state::Phase};
 use segue_journal::session::Mended;
 use segue_loops::launch::{self, Resume};
 use segue_runner::Interrupt;
@@ -94,6 +94,9 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     }
     let moved = args.dir.as_deref().map(|dir| workspace(&context.cwd, Some(dir))).transpose()?;
     let caps = args.caps.caps();
+    // The old conversation would be too long again.
+    let full = state.stop.as_ref().is_some_and(|stop| stop.reason == Reason::ContextExhausted);
+    let fresh = args.fresh || full && !state.vendors.is_empty();
     let agent = state.identity.as_ref().map_or_else(String::new, |found| found.agent.clone());
     let permission = terms(&agent, args.permission.unwrap_or_else(|| state.permission()));
     let plan = plan::resume(
@@ -104,6 +107,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
             model: args.model.as_deref(),
             workspace: moved.as_deref(),
             permission: permission.as_deref(),
+            fresh,
             caps: state.caps.overridden_by(caps),
             now: context.now(),
         },
@@ -130,7 +134,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let wishes = Wishes {
         model: args.model.as_deref().or(state.model()),
         permission: args.permission,
-        fresh: args.fresh,
+        fresh,
     };
     let (model, worker) = hire(context, &config, &agent, wishes)?;
     let how = Resume {
@@ -162,7 +166,11 @@ fn unquote(error: CommandError, text: &str) -> CommandError {
 
 /// Waits until the limit that stopped the session has reset. Returns the signal that came first.
 fn wait_for_reset(context: &Context, state: &State, interrupt: &Interrupt) -> Option<u8> {
-    let at = state.stop.as_ref()?.resets_at?;
+    let stop = state.stop.as_ref()?;
+    if stop.reason == Reason::Limit && stop.resets_at.is_none() {
+        say("  waiting   not at all: it was not told when the limit resets");
+    }
+    let at = stop.resets_at?;
     if at > context.now() {
         say(&format!("  waiting   until the limit resets, {}", context.err().date_and_time(at)));
     }

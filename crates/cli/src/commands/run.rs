@@ -216,6 +216,9 @@ fn agent_and_prompt(
         }
     };
     let wanted = agent.unwrap_or_else(|| config.get("agent").unwrap_or("native"));
+    if let "acp:" | "exec:" = wanted.trim() {
+        return Err(CommandError::usage(format!("a command is missing: {wanted}COMMAND")));
+    }
     let agent = known_agent(wanted).ok_or_else(|| {
         let error =
             CommandError::new(Exit::AgentMissing, format!("there is no agent `{wanted}` here"))
@@ -225,7 +228,7 @@ fn agent_and_prompt(
             _ => error,
         }
     })?;
-    let prompt = read_prompt(context, prompt, args.prompt_file.as_deref())?;
+    let prompt = read_prompt(context, prompt, args.prompt_file.as_deref(), &agent)?;
     Ok((agent, prompt))
 }
 
@@ -241,6 +244,7 @@ fn read_prompt(
     context: &Context,
     given: Option<&str>,
     file: Option<&Path>,
+    agent: &str,
 ) -> Result<String, CommandError> {
     let text = match (given, file) {
         (Some(_), Some(_)) => {
@@ -254,9 +258,9 @@ fn read_prompt(
         (None, None) => String::new(),
     };
     if text.trim().is_empty() {
-        return Err(
-            CommandError::usage("there is no prompt").hint("segue run \"Fix the failing test\"")
-        );
+        let agent = if agent == NATIVE { String::new() } else { format!("{agent} ") };
+        let example = format!("segue run {agent}\"Fix the failing test\"");
+        return Err(CommandError::usage("there is no prompt").hint(example));
     }
     Ok(text)
 }

@@ -106,8 +106,11 @@ fn installed(vendor: &dyn Vendor, world: &World) -> Result<Program, CommandError
     let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
     // A path is the shell's to find, from the directory that the agent works in.
     let found = |names: &[&str]| {
-        let by_path = names.iter().any(|name| name.contains('/'));
-        by_path || vendor::look_up(world, names).is_some()
+        let by_path = |name: &&str| {
+            let path = std::path::Path::new(name);
+            name.contains('/') && (path.is_relative() || path.exists())
+        };
+        names.iter().any(by_path) || vendor::look_up(world, names).is_some()
     };
     if let Some(program) = vendor::look_up(world, card.programs).filter(|_| found(&names)) {
         return Ok(vendor.behind(program));

@@ -16,6 +16,7 @@ use segue_agents::{
 };
 use segue_core::{
     Body, Draft,
+    caps::Cap,
     event::{
         AgentExited, AgentIntroduced, ModelFailed, QuotaTold, Reason, SessionStopped, TextWritten,
         ThinkingWritten, ToolCalled, ToolReturned, ToolStarted, ToolStatus, UsageReported,
@@ -27,7 +28,7 @@ use segue_core::{
 
 use crate::{
     guardian::Exit,
-    supervisor::{Activity, Halt, Supervisor, capped, stop},
+    supervisor::{Activity, Halt, Supervisor, stop},
     trouble::{Repeated, failure},
 };
 
@@ -86,6 +87,8 @@ pub(super) struct Listener<'a> {
     known: AgentIntroduced,
     quotas: Vec<QuotaTold>,
     pub(super) played: Played,
+    /// A cap that is reached. The turn may be at its end just now, so it gets a moment.
+    pub(super) over: Option<Cap>,
     /// A stop that the stream itself calls for.
     pub(super) enough: Option<SessionStopped>,
 }
@@ -119,6 +122,7 @@ impl<'a> Listener<'a> {
             known,
             quotas: Vec::new(),
             played: Played::default(),
+            over: None,
             enough: None,
         }
     }
@@ -450,7 +454,7 @@ impl<'a> Listener<'a> {
     fn check_caps(&mut self, supervisor: &Supervisor<'_>) {
         let state = supervisor.state();
         if let Some(cap) = state.caps.against_call(state, supervisor.now()) {
-            self.enough = Some(capped(cap));
+            self.over = Some(cap);
         }
     }
 }

@@ -21,11 +21,14 @@ use super::listen::{Listener, Played};
 use crate::{
     guardian::{Ended, Exit, Guarded, SpawnError, Spec},
     process,
-    supervisor::{Activity, Halt, LOOK, Supervisor, stop},
+    supervisor::{Activity, Halt, LOOK, Supervisor, capped, stop},
 };
 
 /// How long a program may take to end after its last word.
 const AFTER_END: Duration = Duration::from_secs(10);
+
+/// How long a turn may still go on when a cap is reached: it may be over just now.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// How long a protocol's own way of stopping may take before a signal follows.
 const CANCEL: Duration = Duration::from_secs(3);
@@ -86,6 +89,7 @@ pub(super) fn play(
         signal: Kill::from_named_raw(card.stop_signal).unwrap_or(Kill::TERM),
         heard_at: Instant::now(),
         ended_at: None,
+        over_at: None,
         stopping: Stopping::No,
         stopped: None,
     };
@@ -190,6 +194,7 @@ struct Running<'a> {
     signal: Kill,
     heard_at: Instant,
     ended_at: Option<Instant>,
+    over_at: Option<Instant>,
     stopping: Stopping,
     stopped: Option<SessionStopped>,
 }
@@ -257,6 +262,10 @@ impl Running<'_> {
             if since.elapsed() >= AFTER_END {
                 self.stop(guarded, None);
             }
+        } else if let Some(cap) = self.listener.over
+            && self.over_at.get_or_insert_with(Instant::now).elapsed() >= MOMENT
+        {
+            self.stop(guarded, Some(capped(cap)));
         } else if let Some(stop) = self.listener.enough.take() {
             self.stop(guarded, Some(stop));
         } else if self.listener.played.gave_up_on.is_some() {

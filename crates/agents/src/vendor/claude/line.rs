@@ -18,8 +18,9 @@ pub(super) struct Line<'a> {
     pub(super) subtype: Text<'a>,
     #[serde(default, borrow)]
     pub(super) session_id: Text<'a>,
+    /// An object where somebody says something; a mere text elsewhere.
     #[serde(default, borrow)]
-    pub(super) message: Option<Message<'a>>,
+    message: Option<&'a RawValue>,
     /// Set on what a sub-agent does.
     #[serde(default, borrow)]
     pub(super) parent_tool_use_id: Text<'a>,
@@ -61,6 +62,12 @@ pub(super) struct Line<'a> {
     pub(super) model_usage_since_last_result: Option<HashMap<String, ModelTokens>>,
     #[serde(default, borrow)]
     pub(super) tool_name: Text<'a>,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn message(&self) -> Option<Message<'a>> {
+        serde_json::from_str(self.message?.get()).ok()
+    }
 }
 
 #[derive(Debug, Deserialize)]
