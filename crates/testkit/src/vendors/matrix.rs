@@ -52,6 +52,10 @@ pub fn table(dir: &Path) -> io::Result<String> {
             cells.insert(cell.file_name().to_string_lossy().into_owned(), value);
         }
     }
+    // There is no program to be had: a stand-in speaks the format that its vendor documents.
+    let documented = ["start", "stream", "tool call", "kill and resume", "resume"];
+    let cells = documented.map(|cell| (cell.to_owned(), "documented format only".to_owned()));
+    agents.entry("cursor".to_owned()).or_insert_with(|| cells.into_iter().collect());
     let known: BTreeSet<&str> = COLUMNS.into_iter().collect();
     let strange: Vec<&String> = agents
         .values()
