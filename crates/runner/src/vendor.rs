@@ -117,14 +117,16 @@ impl Hired {
         permission: Permission,
     ) -> Self {
         let identity = session.state().identity.as_ref();
+        let card = config.vendor.card();
         Self {
-            card: config.vendor.card(),
             cwd: cwd.to_owned(),
             files: session.text_files(),
-            permission,
+            // What can't be held may do everything, and is recorded so.
+            permission: if card.can.permission { permission } else { Permission::Full },
             extra: identity.map(|found| found.vendor_args.clone()).unwrap_or_default(),
             fresh: config.fresh,
             why: String::new(),
+            card,
             config,
         }
     }

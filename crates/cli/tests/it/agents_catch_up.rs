@@ -11,7 +11,7 @@ use crate::{
         bin, calls, claude, command, done, init, lives, pid, piece, program, returns, segue,
         status, text, texts,
     },
-    support::{data, env, start, until},
+    support::{data, env, kinds, start, until},
 };
 
 /// The first time it prints its lines slowly, some of them in two parts, and stays; the second time
@@ -140,8 +140,9 @@ fn starts(env: &TestEnv) -> Vec<String> {
 }
 
 /// Runs until the stream has so many bytes and a little longer, kills Segue, and goes on. Returns
-/// what the stream had then.
-fn killed_at(env: &TestEnv, bytes: usize, later: Duration) -> Vec<u8> {
+/// what the stream had then. So many events more are taken off the journal, as if the kill had come
+/// before they were written: the stream is always first.
+fn killed_at(env: &TestEnv, bytes: usize, later: Duration, behind: usize) -> Vec<u8> {
     let mut child = start(&mut command(env, &["run", "claude", "Take your time"]));
     let long = || fs::metadata(stream_file(env)).is_ok_and(|found| found.len() >= bytes as u64);
     until("the stream", long);
@@ -149,10 +150,24 @@ fn killed_at(env: &TestEnv, bytes: usize, later: Duration) -> Vec<u8> {
     child.kill().unwrap();
     child.wait().unwrap();
     let stream = fs::read(stream_file(env)).unwrap();
+    forget_events(env, behind);
     let output = segue(env, &["resume", "1"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     assert!(!lives(pid(env, "claude.pid")));
     stream
+}
+
+/// Takes events off the journal's end, but not the one that the program was started with.
+fn forget_events(env: &TestEnv, count: usize) {
+    let dir = env.session_dir(1).unwrap();
+    let journal = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
+    let lines: Vec<&str> = journal.split_inclusive('\n').collect();
+    let started = lines.iter().position(|line| line.contains("\"kind\":\"agent.started\""));
+    let kept = (lines.len() - count.min(lines.len())).max(started.unwrap() + 1);
+    fs::write(dir.join("journal.jsonl"), lines[..kept].concat()).unwrap();
+    if count > 0 {
+        let _ = fs::remove_file(dir.join("state.json"));
+    }
 }
 
 /// Kills at moments that are spread over the stream; `part` of 3.
@@ -162,9 +177,10 @@ fn at_many_moments(part: usize) {
         let env = slow_claude();
         // Up to 12 ms later, at any place between two lines or within one.
         let later = Duration::from_micros((moment as u64 * 7919 + 1301) % 12_000);
-        let stream = killed_at(&env, whole * moment / 15 + 1, later);
+        let behind = [0, 1, 2, 5, 11][moment / 3];
+        let stream = killed_at(&env, whole * moment / 15 + 1, later, behind);
         let wanted = steps_of(&stream);
-        let at = format!("moment {moment}, {} bytes", stream.len());
+        let at = format!("moment {moment}, {} bytes, {behind} events behind", stream.len());
         assert_eq!(steps_in_journal(&env), wanted, "{at}");
         assert_eq!(status(&env), "completed", "{at}");
         assert_eq!(data(&env, 1, "turn.started").len(), 1, "{at}");
@@ -203,12 +219,23 @@ fn no_step_is_lost_and_none_is_there_twice_3() {
 fn one_that_had_spoken_its_last_word_is_not_asked_again() {
     let env = slow_claude();
     let whole = long_stream().iter().map(|line| line.to_string().len() + 1).sum::<usize>();
-    let stream = killed_at(&env, whole, Duration::ZERO);
+    let stream = killed_at(&env, whole, Duration::ZERO, 3);
     assert!(stream.len() == whole);
     assert_eq!(steps_in_journal(&env), steps_of(&stream));
     assert_eq!(status(&env), "completed");
     assert_eq!(starts(&env).len(), 1);
     assert_eq!(data(&env, 1, "turn.ended")[0]["outcome"], "finished");
+}
+
+#[test]
+fn a_text_that_was_half_written_is_kept() {
+    let env = slow_claude();
+    let lines = [init(), text("First."), piece("And th"), piece("en I")];
+    let said: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    fs::write(bin(&env).join("claude.said"), &said).unwrap();
+    killed_at(&env, said.len(), Duration::ZERO, 1);
+    assert_eq!(texts(&env), ["First.", "And then I", "I went on."]);
+    assert_eq!(data(&env, 1, "text.written")[1]["partial"], true);
 }
 
 /// Segue died after the program's end was recorded, and before it was said what that means.
@@ -218,13 +245,9 @@ fn one_whose_end_is_recorded_is_not_asked_again() {
     let script = "echo start >> starts; say";
     claude(&env, &[init(), text("All done."), piece("Sti"), done()], script);
     assert_eq!(segue(&env, &["run", "claude", "Go"]).status, 0);
-    let dir = env.session_dir(1).unwrap();
-    let journal = fs::read_to_string(dir.join("journal.jsonl")).unwrap();
-    let lines = journal.split_inclusive('\n');
-    let kept = lines.clone().position(|line| line.contains("\"kind\":\"agent.exited\"")).unwrap();
-    let cut: String = lines.take(kept + 1).collect();
-    fs::write(dir.join("journal.jsonl"), &cut).unwrap();
-    let _ = fs::remove_file(dir.join("state.json"));
+    let kinds = kinds(&env, 1);
+    let exited = kinds.iter().position(|kind| kind == "agent.exited").unwrap();
+    forget_events(&env, kinds.len() - exited - 1);
 
     let output = segue(&env, &["resume", "1"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
@@ -239,7 +262,7 @@ fn one_whose_end_is_recorded_is_not_asked_again() {
 fn what_was_lost_is_told_once() {
     let env = slow_claude();
     let whole = long_stream().iter().map(|line| line.to_string().len() + 1).sum::<usize>();
-    killed_at(&env, whole / 2, Duration::ZERO);
+    killed_at(&env, whole / 2, Duration::ZERO, 0);
     let read = || fs::read_to_string(env.repo().join("told.2")).unwrap();
     let told = read();
     assert!(told.contains("This is text 0 of many."), "{told}");
