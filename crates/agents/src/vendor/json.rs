@@ -20,5 +20,5 @@ pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
 
-/// A text of a field that borrows from the line where it can.
+/// A text of a field, where it has one.
 pub type Text<'a> = Option<Cow<'a, str>>;
