@@ -34,6 +34,20 @@ impl Usage {
     }
 }
 
+impl Usage {
+    /// What this count has beyond an earlier one, bucket by bucket.
+    #[must_use]
+    pub fn since(self, before: Self) -> Self {
+        Self {
+            input: self.input.saturating_sub(before.input),
+            output: self.output.saturating_sub(before.output),
+            cache_read: self.cache_read.saturating_sub(before.cache_read),
+            cache_write: self.cache_write.saturating_sub(before.cache_write),
+            reasoning: self.reasoning.saturating_sub(before.reasoning),
+        }
+    }
+}
+
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);

@@ -6,6 +6,7 @@
 
 mod item;
 mod rollout;
+mod trouble;
 
 use std::{
     io,
@@ -20,6 +21,7 @@ use serde_json::{Value, json};
 use self::{
     item::{completed, started},
     rollout::{is_named, meta_of, remember, rollouts},
+    trouble::{status, trouble},
 };
 use super::{
     Abilities, Call, Card, Conversation, Dialogue, Ending, Heard, History, Job, Opening, Program,
@@ -380,13 +382,7 @@ impl Server {
         let total = usage(&told["total"]);
         let new = match self.total.replace(total) {
             _ if self.turn.is_none() => return,
-            Some(before) => Usage {
-                input: total.input.saturating_sub(before.input),
-                output: total.output.saturating_sub(before.output),
-                cache_read: total.cache_read.saturating_sub(before.cache_read),
-                cache_write: total.cache_write.saturating_sub(before.cache_write),
-                reasoning: total.reasoning.saturating_sub(before.reasoning),
-            },
+            Some(before) => total.since(before),
             None => usage(&told["last"]),
         };
         if new.total() > 0 {
@@ -417,7 +413,7 @@ impl Server {
             let info = &params["error"]["codexErrorInfo"];
             let cut = info.get("responseStreamDisconnected");
             self.cut = cut.is_some_and(|cut| status(cut).is_none());
-            let trouble = self.trouble(&params["error"]);
+            let trouble = trouble(&params["error"], self.resets_at, self.cut);
             heard.push(Signal::Retrying { trouble, wait: None });
         }
     }
@@ -426,56 +422,10 @@ impl Server {
         let ending = match text(turn, &["status"]) {
             Some("completed") => Ending::Finished,
             Some("interrupted") => Ending::Cancelled,
-            _ => Ending::Failed(self.trouble(&turn["error"])),
+            _ => Ending::Failed(trouble(&turn["error"], self.resets_at, self.cut)),
         };
         self.end(ending, heard);
     }
-
-    /// From its own word for the error, and the status in it where it has one.
-    fn trouble(&self, error: &Value) -> Trouble {
-        let said = text(error, &["additionalDetails"]).or(text(error, &["message"]));
-        let message = said.unwrap_or("no reason given").to_owned();
-        let info = &error["codexErrorInfo"];
-        let limit = |quota, resets_at| Trouble::Limit {
-            message: message.clone(),
-            resets_at,
-            retry_after: None,
-            quota,
-        };
-        match info.as_str() {
-            Some("usageLimitExceeded" | "sessionBudgetExceeded") => limit(true, self.resets_at),
-            Some("rateLimitExceeded") => limit(false, None),
-            Some("serverOverloaded" | "flexUnavailable" | "policyCapacityUnavailable") => {
-                Trouble::Overloaded { message, retry_after: None }
-            }
-            Some("internalServerError") => Trouble::Server { status: 500, message },
-            Some("contextWindowExceeded") => Trouble::ContextExhausted(message),
-            Some("unauthorized") => Trouble::NotSignedIn { message, fix: SIGN_IN.to_owned() },
-            Some("other") if self.cut => Trouble::StreamCut(message),
-            Some(_) | None => match info.as_object().and_then(|info| info.iter().next()) {
-                Some((kind, detail)) => match (kind.as_str(), status(detail)) {
-                    (_, Some(429)) => limit(false, None),
-                    (_, Some(401 | 403)) => {
-                        Trouble::NotSignedIn { message, fix: SIGN_IN.to_owned() }
-                    }
-                    (_, Some(503)) => Trouble::Overloaded { message, retry_after: None },
-                    (_, Some(status @ 500..)) => Trouble::Server { status, message },
-                    (_, Some(status)) => Trouble::BadRequest { status, message },
-                    ("responseStreamDisconnected", None) => Trouble::StreamCut(message),
-                    ("httpConnectionFailed" | "responseStreamConnectionFailed", None) => {
-                        Trouble::Network(message)
-                    }
-                    (_, None) if self.cut => Trouble::StreamCut(message),
-                    (_, None) => Trouble::Server { status: 0, message },
-                },
-                None => Trouble::BadRequest { status: 0, message },
-            },
-        }
-    }
-}
-
-fn status(detail: &Value) -> Option<u16> {
-    detail.get("httpStatusCode")?.as_u64().and_then(|status| u16::try_from(status).ok())
 }
 
 #[expect(

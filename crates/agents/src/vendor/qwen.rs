@@ -420,7 +420,7 @@ impl Stream {
             false => self.release(heard),
         }
         if let (Some(before), Some(all)) = (self.before, line.usage) {
-            let rest = minus(minus(all.usage(), before), self.reported);
+            let rest = all.usage().since(before).since(self.reported);
             self.used(None, rest, heard);
         }
         heard.end(match failure.filter(|_| line.is_error) {
@@ -461,16 +461,6 @@ fn trouble(message: &str) -> Trouble {
     }
     let error = ApiError::read(inner);
     error.trouble(SIGN_IN).unwrap_or(Trouble::BadRequest { status: 0, message: error.message })
-}
-
-/// What one count has beyond another.
-fn minus(all: Usage, known: Usage) -> Usage {
-    Usage {
-        input: all.input.saturating_sub(known.input),
-        output: all.output.saturating_sub(known.output),
-        cache_read: all.cache_read.saturating_sub(known.cache_read),
-        ..Usage::default()
-    }
 }
 
 /// A command's status, by the fields that are put under its output.
