@@ -1,4 +1,6 @@
-//! The agents that Segue can run: its own ([`native`]) and the vendors' programs ([`vendor`]).
+//! The agents that Segue can run: its own ([`native`]) and the vendors' programs ([`vendor`]);
+//! and what any of them says of its own work ([`report`]).
 
 pub mod native;
+pub mod report;
 pub mod vendor;

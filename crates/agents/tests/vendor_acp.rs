@@ -10,7 +10,8 @@
 use std::{collections::VecDeque, path::Path};
 
 use segue_agents::vendor::{
-    Conversation, Dialogue, Ending, Heard, Job, SignIn, Signal, Trouble, Vendor, World, acp::Acp,
+    Conversation, Dialogue, Ending, Heard, Job, SignIn, Signal, ToolServer, Trouble, Vendor, World,
+    acp::Acp,
 };
 use segue_core::Permission;
 use serde_json::{Value, json};
@@ -37,6 +38,7 @@ fn job<'a>(world: &'a World, prompt: &'a str, conversation: Conversation<'a>) ->
         extra: &[],
         world,
         files: Path::new("/f"),
+        tools: None,
     }
 }
 
@@ -49,7 +51,7 @@ fn played(name: &str, permission: Permission, model: Option<&str>) -> Vec<String
         (id("session/resume").or_else(|| id("session/load")), id("session/fork"));
     let conversation = match (&resumed, &forked) {
         (Some(id), _) => Conversation::Resume { id },
-        (_, Some(from)) => Conversation::Fork { from, id: "ours" },
+        (_, Some(from)) => Conversation::Fork { from, id: "ours", at: None },
         _ => Conversation::New { id: "ours" },
     };
     let prompt = said(&lines, "session/prompt");
@@ -484,7 +486,7 @@ fn who_cannot_resume_or_fork_says_so() {
         heard
     };
     for conversation in
-        [Conversation::Resume { id: "1" }, Conversation::Fork { from: "1", id: "2" }]
+        [Conversation::Resume { id: "1" }, Conversation::Fork { from: "1", id: "2", at: None }]
     {
         let heard = heard(conversation);
         assert!(heard.say.is_empty() && heard.close);
@@ -613,4 +615,60 @@ fn nobody_knows_where_an_unknown_agent_keeps_its_sessions() {
     assert_eq!(agent.signed_in(&world), SignIn::Unknown);
     assert_eq!(agent.looks_for(), ["gemini"]);
     assert_eq!(agent.card().stop_signal, 15);
+}
+
+/// Our tools are part of every way into a session, and may be used whatever else may be.
+#[test]
+fn our_own_tools_come_with_the_session() {
+    let world = World::default();
+    let args = ["mcp".to_owned(), "--turn".to_owned(), "2".to_owned()];
+    let tools = Some(ToolServer { program: Path::new("/bin/segue"), args: &args });
+    let hello = |can: Value| json!({ "id": 1, "result": { "protocolVersion": 1, "agentCapabilities": can } });
+    let ways = [
+        (Conversation::New { id: "x" }, json!({}), "session/new"),
+        (Conversation::Resume { id: "1" }, json!({ "loadSession": true }), "session/load"),
+        (
+            Conversation::Resume { id: "1" },
+            json!({ "sessionCapabilities": { "resume": {} } }),
+            "session/resume",
+        ),
+        (
+            Conversation::Fork { from: "1", id: "2", at: None },
+            json!({ "sessionCapabilities": { "fork": {} } }),
+            "session/fork",
+        ),
+    ];
+    let server = json!([{ "name": "segue", "command": "/bin/segue", "args": args, "env": [] }]);
+    for (conversation, can, method) in ways {
+        let job = Job { tools, ..job(&world, "hi", conversation) };
+        let mut dialogue = Acp::new("a").dialogue(&job);
+        dialogue.open();
+        let mut heard = Heard::default();
+        dialogue.line(hello(can).to_string().as_bytes(), &mut heard).unwrap();
+        let said = parsed(&heard.say);
+        assert_eq!(said[0]["method"], method);
+        assert_eq!(said[0]["params"]["mcpServers"], server, "{method}");
+    }
+
+    let asked = |tools| {
+        let permission = Permission::ReadOnly;
+        let job = Job { tools, permission, ..job(&world, "hi", Conversation::New { id: "x" }) };
+        let mut dialogue = Acp::new("a").dialogue(&job);
+        dialogue.open();
+        let mut heard = Heard::default();
+        let options = json!([
+            { "optionId": "yes", "name": "Yes", "kind": "allow_once" },
+            { "optionId": "no", "name": "No", "kind": "reject_once" },
+        ]);
+        let call = json!({ "toolCallId": "1", "title": "mcp__segue__checkpoint", "kind": "other" });
+        let params = json!({ "sessionId": "s", "toolCall": call, "options": options });
+        let request = json!({ "id": 0, "method": "session/request_permission", "params": params });
+        for line in [hello(json!({})), json!({ "id": 2, "result": { "sessionId": "s" } }), request]
+        {
+            heard.say.clear();
+            dialogue.line(line.to_string().as_bytes(), &mut heard).unwrap();
+        }
+        parsed(&heard.say)[0]["result"]["outcome"]["optionId"].clone()
+    };
+    assert_eq!((asked(tools), asked(None)), (json!("yes"), json!("no")));
 }

@@ -39,6 +39,7 @@ fn job<'a>(world: &'a World, conversation: Conversation<'a>) -> Job<'a> {
         extra: &[],
         world,
         files: Path::new("files"),
+        tools: None,
     }
 }
 

@@ -33,6 +33,7 @@ fn job(world: &World) -> Job<'_> {
         extra: &[],
         world,
         files: Path::new("files"),
+        tools: None,
     }
 }
 

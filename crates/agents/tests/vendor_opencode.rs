@@ -38,6 +38,7 @@ fn job(world: &World) -> Job<'_> {
         extra: &[],
         world,
         files: Path::new("files"),
+        tools: None,
     }
 }
 
@@ -353,7 +354,7 @@ fn its_arguments() {
     let new = call(Conversation::New { id: "x" }, Permission::Full);
     assert_eq!(new.shown(), "run --format json --thinking --auto -m lab/m --agent=mine");
     assert_eq!(new.env, []);
-    let fork = call(Conversation::Fork { from: "ses_a", id: "x" }, Permission::Edit);
+    let fork = call(Conversation::Fork { from: "ses_a", id: "x", at: None }, Permission::Edit);
     assert_eq!(fork.shown(), "run --format json --thinking -s ses_a --fork -m lab/m --agent=mine");
     let resume = call(Conversation::Resume { id: "ses_a" }, Permission::ReadOnly);
     assert_eq!(resume.shown(), "run --format json --thinking -s ses_a -m lab/m --agent=mine");

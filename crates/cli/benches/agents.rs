@@ -207,6 +207,7 @@ fn direct(lab: &Lab, vendor: &dyn Vendor, id: &str) -> Done<(Command, String)> {
         return Ok((command, String::new()));
     }
     let call = vendor.call(&Job {
+        tools: None,
         prompt: PROMPT,
         cwd: &lab.work(),
         conversation: Conversation::New { id },
@@ -344,6 +345,7 @@ fn read_stream(file: &Path) -> Done {
     let world = World::default();
     let nowhere = Path::new("/");
     let mut dialogue = vendor::claude::Claude.dialogue(&Job {
+        tools: None,
         prompt: PROMPT,
         cwd: nowhere,
         conversation: Conversation::New { id: "" },

@@ -101,6 +101,8 @@ fn new_identity(id: SessionId, repo: &str, prompt: String) -> Identity {
         proof: None,
         caps: Caps::default(),
         lineage: None,
+        packet: None,
+        fallback: Vec::new(),
         segue: "0".into(),
     }
 }
@@ -171,14 +173,14 @@ fn long_session(home: &Home, events: usize) -> Done<u64> {
     let (mut session, _) = Session::open(Arc::new(RealDisk), &dir)?.lock(&me, system_clock())?;
     let prompt = Payload::inline("go on");
     let mut drafts =
-        vec![Draft::from(TurnStarted { prompt, cause: Cause::Person }).in_turn(1, "native")];
+        vec![Draft::from(TurnStarted::new(prompt, Cause::Person)).in_turn(1, "native")];
     while drafts.len() < 1000.min(events) {
         drafts.extend(exchange());
     }
     for _ in 0..events.div_ceil(drafts.len()) {
         session.append_all(drafts.clone(), Durability::Soon)?;
     }
-    session.append(TurnEnded { outcome: Outcome::Finished }, Durability::Soon)?;
+    session.append(TurnEnded::with(Outcome::Finished), Durability::Soon)?;
     session.append(stopped(), Durability::Synced)?;
     println!("{} events", session.state().seq);
     Ok(home.give_number(&at)?)

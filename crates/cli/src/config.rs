@@ -4,6 +4,8 @@
 //! comes from the command line, else from its environment variable, else from `config.toml` in the
 //! home, else from its default.
 
+mod keys;
+
 use std::{
     collections::{BTreeMap, HashMap},
     path::{Path, PathBuf},
@@ -16,167 +18,11 @@ use segue_core::{
     usage::{Micros, Price},
 };
 
+use segue_loops::keep::Checkpoints;
+
+pub(crate) use keys::{KEYS, Kind};
+
 use crate::error::CommandError;
-
-/// What a value has to look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Text,
-    /// The name of a model.
-    Model,
-    Count,
-    Duration,
-    Money,
-    Url,
-    Effort,
-    /// Never printed.
-    Secret,
-}
-
-#[derive(Debug)]
-pub(crate) struct Key {
-    pub(crate) name: &'static str,
-    pub(crate) env: Option<&'static str>,
-    pub(crate) default: Option<&'static str>,
-    pub(crate) kind: Kind,
-    pub(crate) about: &'static str,
-}
-
-const fn key(
-    name: &'static str,
-    env: Option<&'static str>,
-    default: Option<&'static str>,
-    kind: Kind,
-    about: &'static str,
-) -> Key {
-    Key { name, env, default, kind, about }
-}
-
-/// Everything that can be set, but for prices (`prices.<model>.input` and so on).
-pub(crate) const KEYS: &[Key] = &[
-    key(
-        "agent",
-        Some("SEGUE_AGENT"),
-        Some("native"),
-        Kind::Text,
-        "Who works when no agent is named.",
-    ),
-    key(
-        "model",
-        Some("SEGUE_MODEL"),
-        Some("script"),
-        Kind::Model,
-        "The native agent's model: anthropic/…, openai/…, chat/…, script:FILE, or script.",
-    ),
-    key(
-        "caps.turns",
-        Some("SEGUE_MAX_TURNS"),
-        Some("50"),
-        Kind::Count,
-        "The most turns of a session.",
-    ),
-    key(
-        "caps.steps",
-        Some("SEGUE_MAX_STEPS"),
-        Some("200"),
-        Kind::Count,
-        "The most model calls of a turn.",
-    ),
-    key(
-        "caps.time",
-        Some("SEGUE_MAX_TIME"),
-        None,
-        Kind::Duration,
-        "The longest that a run may take, from its start or resume: 90s, 15m, 2h.",
-    ),
-    key(
-        "caps.tokens",
-        Some("SEGUE_MAX_TOKENS"),
-        None,
-        Kind::Count,
-        "The most tokens of a session: 400k, 2M.",
-    ),
-    key(
-        "caps.cost",
-        Some("SEGUE_MAX_COST"),
-        None,
-        Kind::Money,
-        "The most money of a session, in dollars.",
-    ),
-    key(
-        "anthropic.base_url",
-        Some("ANTHROPIC_BASE_URL"),
-        None,
-        Kind::Url,
-        "Where the Anthropic Messages API is.",
-    ),
-    key("anthropic.key", Some("ANTHROPIC_API_KEY"), None, Kind::Secret, "The key for it."),
-    key(
-        "openai.base_url",
-        Some("OPENAI_BASE_URL"),
-        None,
-        Kind::Url,
-        "Where the OpenAI Responses API is.",
-    ),
-    key("openai.key", Some("OPENAI_API_KEY"), None, Kind::Secret, "The key for it."),
-    key(
-        "chat.base_url",
-        Some("SEGUE_CHAT_BASE_URL"),
-        None,
-        Kind::Url,
-        "Where a Chat Completions API is.",
-    ),
-    key("chat.key", Some("SEGUE_CHAT_KEY"), None, Kind::Secret, "The key for it."),
-    key(
-        "native.effort",
-        Some("SEGUE_EFFORT"),
-        None,
-        Kind::Effort,
-        "How hard the model thinks: low, medium or high.",
-    ),
-    key(
-        "native.context_tokens",
-        None,
-        None,
-        Kind::Count,
-        "The model's context, where Segue does not know it.",
-    ),
-    key(
-        "native.idle_timeout",
-        None,
-        Some("120s"),
-        Kind::Duration,
-        "A model that stays silent for so long has cut the stream.",
-    ),
-    key(
-        "native.attempts",
-        None,
-        Some("5"),
-        Kind::Count,
-        "How often a failed model call is made, all in all.",
-    ),
-    key(
-        "agents.attempts",
-        None,
-        Some("2"),
-        Kind::Count,
-        "How often a vendor's program is tried, all in all, when its model's server fails.",
-    ),
-    key(
-        "agents.silence",
-        None,
-        Some("10m"),
-        Kind::Duration,
-        "A vendor's program that says nothing for so long is stopped.",
-    ),
-    key(
-        "agents.tool_silence",
-        None,
-        Some("1h"),
-        Kind::Duration,
-        "The same, while one of its tools runs.",
-    ),
-];
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -303,6 +149,20 @@ impl Config {
         self.tries("agents.attempts").unwrap_or(2)
     }
 
+    /// Where the workspace is kept.
+    pub(crate) fn checkpoints(&self) -> Checkpoints {
+        match self.get("checkpoints") {
+            Some("off") => Checkpoints::Off,
+            Some("always") => Checkpoints::Always,
+            _ => Checkpoints::Git,
+        }
+    }
+
+    /// The agents of a list in the order that they are tried.
+    pub(crate) fn fallback(&self) -> Vec<String> {
+        self.get("fallback").map(words).unwrap_or_default()
+    }
+
     fn tries(&self, name: &str) -> Option<u32> {
         self.count(name).and_then(|n| u32::try_from(n).ok())
     }
@@ -322,6 +182,12 @@ impl Config {
             ..Settings::from_env(provider, env)
         }
     }
+}
+
+/// The words of a list with commas.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    words.map(str::to_owned).collect()
 }
 
 type FileValues = (BTreeMap<String, String>, HashMap<String, Dollars>);
@@ -399,6 +265,8 @@ pub(crate) fn check(kind: Kind, value: &str) -> Result<(), String> {
         Kind::Effort => parse_effort(value)
             .map(drop)
             .ok_or_else(|| format!("`{value}` is not low, medium or high")),
+        Kind::OneOf(words) if words.contains(&value) => Ok(()),
+        Kind::OneOf(words) => Err(format!("`{value}` is none of {}", words.join(", "))),
         Kind::Url if value.starts_with("http://") || value.starts_with("https://") => Ok(()),
         Kind::Url => Err(format!("`{value}` does not begin with http:// or https://")),
     }

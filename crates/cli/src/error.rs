@@ -34,6 +34,14 @@ impl CommandError {
         self
     }
 
+    /// The message and what helps, as one line.
+    pub(crate) fn short(&self) -> String {
+        match self.hints.first() {
+            Some(hint) => format!("{} ({hint})", self.message),
+            None => self.message.clone(),
+        }
+    }
+
     /// The same, with the session that it is about named in the commands that help.
     pub(crate) fn about(mut self, selector: &str) -> Self {
         for hint in &mut self.hints {
@@ -110,6 +118,7 @@ impl From<LaunchError> for CommandError {
             LaunchError::StillRunning { .. } => Self::failed(message).hint(
                 "they may belong to another user, or hang in the kernel: end them, then resume",
             ),
+            LaunchError::Stopped(_) | LaunchError::Worktree(_) => Self::failed(message),
             LaunchError::NoPrice { model } if model.is_empty() => {
                 Self::usage(message).hint("name the model with --model")
             }

@@ -45,6 +45,7 @@ pub(crate) struct Watcher {
     /// The session's directory, once it is known: long texts are in it.
     dir: Option<PathBuf>,
     spinner: Option<Spinner>,
+    quiet: bool,
 }
 
 impl Watcher {
@@ -53,7 +54,7 @@ impl Watcher {
         let spinner = spins.then(|| Spinner { since: Instant::now(), drawn: None, frame: 0 });
         let (out, err) = (context.out(), context.err());
         let for_eyes = io::stdout().is_terminal() || out.color;
-        Self { json: context.json, out, err, for_eyes, dir: None, spinner }
+        Self { json: context.json, out, err, for_eyes, dir: None, spinner, quiet: false }
     }
 
     /// Tells where the session is that will be watched.
@@ -84,7 +85,17 @@ impl Watcher {
         }
     }
 
-    fn wipe(&mut self) {
+    /// Watches without a word: what is done is told by whoever does it.
+    pub(crate) fn quiet(context: &Context) -> Self {
+        Self { quiet: true, ..Self::new(context) }
+    }
+
+    /// How long until a limit is over, at the bottom of a terminal.
+    pub(crate) fn count_down(&mut self, left: Duration) {
+        self.progress(Activity::Limited(left));
+    }
+
+    pub(crate) fn wipe(&mut self) {
         if let Some(spinner) = &mut self.spinner {
             spinner.wipe();
         }
@@ -114,6 +125,9 @@ impl Watcher {
 
 impl Observer for Watcher {
     fn event(&mut self, event: &Event) {
+        if self.quiet {
+            return;
+        }
         if self.json {
             return print(&event_json(event).to_string());
         }
@@ -161,6 +175,9 @@ impl Spinner {
             Activity::Answering(_) => "answering".to_owned(),
             Activity::Thinking => "thinking".to_owned(),
             Activity::Waiting(left) => format!("again in {}", style::duration(left)),
+            Activity::Limited(left) => {
+                format!("waiting for the limit to reset, {} left", style::duration(left))
+            }
             Activity::Running(command) => format!("running {}", style::sanitize(command)),
         };
         let sign = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧'][self.frame % 8];
@@ -183,10 +200,12 @@ impl Spinner {
 pub(crate) fn exit_of(stop: &SessionStopped) -> Exit {
     match stop.reason {
         Reason::Done => Exit::Done,
+        Reason::Rewound => Exit::Done,
         Reason::Interrupted => Exit::Interrupted(stop.signal.unwrap_or(2)),
         Reason::Limit
         | Reason::Cap
         | Reason::Looping
+        | Reason::HandedOff
         | Reason::Silent
         | Reason::Overloaded
         | Reason::Unreachable

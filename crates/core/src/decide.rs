@@ -4,7 +4,7 @@
 //! for recovery: whatever the journal says was left open is exactly what comes next.
 
 use crate::{
-    event::{ModelStop, Outcome, Reason},
+    event::{ModelStop, Outcome, Reason, SessionStopped},
     state::{Phase, Progress, Proof, State},
 };
 
@@ -19,6 +19,12 @@ pub enum Next {
     GoOn,
     /// The model would not do it.
     GiveUp,
+    /// Another agent was chosen: the open turn of the one before ends.
+    LetGo,
+    /// Give the other agent what the one before had not finished.
+    TakeOver,
+    /// A rewind waits for what to do instead.
+    Ask,
     /// A turn is open: the agent goes on with it.
     Turn,
     /// A proof was started and never returned. It may be run again: it only judges.
@@ -62,10 +68,16 @@ pub fn step(state: &State) -> Step {
 #[must_use]
 pub fn next(state: &State) -> Next {
     if state.turn.open {
-        return Next::Turn;
+        return if state.handing_over { Next::LetGo } else { Next::Turn };
+    }
+    if state.rewind.waits {
+        return Next::Ask;
     }
     if state.turn.number == 0 {
         return Next::FirstTurn;
+    }
+    if state.handing_over && state.turn.outcome == Some(Outcome::HandedOff) {
+        return Next::TakeOver;
     }
     let has_proof = state.identity.as_ref().is_some_and(|identity| identity.proof.is_some());
     match state.proof {
@@ -115,8 +127,8 @@ pub fn certainty(state: &State) -> Certainty {
 /// Whether `segue resume` has something to go on with, without a new prompt.
 #[must_use]
 pub fn is_resumable(state: &State) -> bool {
-    !(state.phase == Phase::Stopped
-        && state.stop.as_ref().is_some_and(|stop| stop.reason == Reason::Done))
+    let waits = |stop: &SessionStopped| matches!(stop.reason, Reason::Done | Reason::Rewound);
+    !(state.phase == Phase::Stopped && state.stop.as_ref().is_some_and(waits))
 }
 
 #[cfg(test)]
@@ -150,7 +162,7 @@ mod tests {
         }
 
         fn prompt(self) -> Self {
-            self.with("", TurnStarted { prompt: Payload::inline("go"), cause: Cause::Person })
+            self.with("", TurnStarted::new(Payload::inline("go"), Cause::Person))
         }
 
         fn call(self) -> Self {
@@ -215,7 +227,7 @@ mod tests {
             .seal(ModelStop::EndTurn);
         assert_eq!(journal.step(), Step::EndTurn(Outcome::Finished));
         assert_eq!(journal.0.usage.total(), 2);
-        let journal = journal.with("", TurnEnded { outcome: Outcome::Finished });
+        let journal = journal.with("", TurnEnded::with(Outcome::Finished));
         assert_eq!(journal.next(), Next::Finish);
     }
 
@@ -261,7 +273,7 @@ mod tests {
             "agent": "native", "prompt": {"text": "go"}, "proof": "make test", "segue": "0"
         }));
         journal.0.identity = Some(identity.unwrap());
-        let journal = journal.with("", TurnEnded { outcome: Outcome::Finished });
+        let journal = journal.with("", TurnEnded::with(Outcome::Finished));
         assert_eq!(journal.next(), Next::Prove);
         let journal = journal.with("", ProofStarted { command: "make test".into() });
         assert_eq!(journal.next(), Next::SettleProof);
@@ -271,7 +283,7 @@ mod tests {
         let journal = journal.with("", proved(ToolStatus::Done, Some(1)));
         assert_eq!(journal.next(), Next::ProofTurn);
         let journal = journal.prompt().call().seal(ModelStop::EndTurn);
-        let journal = journal.with("", TurnEnded { outcome: Outcome::Finished });
+        let journal = journal.with("", TurnEnded::with(Outcome::Finished));
         assert_eq!(journal.next(), Next::Prove);
         let journal = journal.with("", proved(ToolStatus::Done, Some(0)));
         assert_eq!(journal.next(), Next::Finish);

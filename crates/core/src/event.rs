@@ -12,7 +12,9 @@
 //! steps (`text.written`, `thinking.written`, `tool.called`) before its `model.replied`, which
 //! seals it: steps without a seal are a reply that never arrived whole.
 
+mod handoff;
 mod vendor;
+mod workspace;
 
 use std::path::PathBuf;
 
@@ -29,7 +31,15 @@ use crate::{
     usage::{Micros, Usage},
 };
 
+pub use handoff::{
+    AgentChanged, Blocker, ChangeCause, Decision, KnownLimit, PacketWritten, PassedOver,
+    ProgressReported, Via,
+};
 pub use vendor::{AgentExited, AgentIntroduced, AgentStarted, Entry, QuotaTold, UsageReported};
+pub use workspace::{
+    CheckpointSkipped, CheckpointTaken, Cut, FileChange, FileStatus, Mark, RewindFinished,
+    RewindStarted, Span, WorktreeMade, WorktreePlanned,
+};
 
 /// The version of the journal line that this Segue writes. A newer one is read, never written to.
 pub const VERSION: u32 = 1;
@@ -187,6 +197,17 @@ bodies! {
     /// How much of the account's allowance is used, where the vendor tells.
     "quota.told" => QuotaTold,
     "limit.hit" => LimitHit,
+    /// The work was handed to another agent.
+    "agent.changed" => AgentChanged,
+    "progress.reported" => ProgressReported,
+    "packet.written" => PacketWritten,
+    "checkpoint.taken" => CheckpointTaken,
+    "checkpoint.skipped" => CheckpointSkipped,
+    /// Files are about to be brought back.
+    "rewind.started" => RewindStarted,
+    "rewind.finished" => RewindFinished,
+    "worktree.planned" => WorktreePlanned,
+    "worktree.made" => WorktreeMade,
     /// Something a person should know, which stopped nothing.
     "warning.raised" => WarningRaised,
 }
@@ -262,6 +283,10 @@ pub enum Reason {
     Cap,
     /// The same step again and again.
     Looping,
+    /// It went back to an earlier turn, and waits for what to do instead.
+    Rewound,
+    /// A person had it stop at the end of a turn, with a packet for whoever goes on.
+    HandedOff,
     /// The agent is missing, not signed in, or refused the work.
     Failed,
     /// The journal could not be written.
@@ -299,6 +324,17 @@ pub struct JournalRepaired {
 pub struct TurnStarted {
     pub prompt: Payload,
     pub cause: Cause,
+    /// What the native agent is told in place of the prompt alone, where others have worked since.
+    /// What a vendor's program is told stands in its `agent.started`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub briefing: Option<Payload>,
+}
+
+impl TurnStarted {
+    #[must_use]
+    pub fn new(prompt: Payload, cause: Cause) -> Self {
+        Self { prompt, cause, briefing: None }
+    }
 }
 
 /// Who asked for a turn.
@@ -310,6 +346,8 @@ pub enum Cause {
     Proof,
     /// The reply before was cut at the model's own output limit.
     Cut,
+    /// Another agent goes on with what the one before had not finished.
+    HandOff,
     #[serde(other)]
     Unknown,
 }
@@ -317,6 +355,16 @@ pub enum Cause {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TurnEnded {
     pub outcome: Outcome,
+    /// What the vendor calls the end of this turn in its own conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
+}
+
+impl TurnEnded {
+    #[must_use]
+    pub fn with(outcome: Outcome) -> Self {
+        Self { outcome, mark: None }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -330,6 +378,8 @@ pub enum Outcome {
     Refused,
     /// A new prompt took the place of the rest.
     Superseded,
+    /// Another agent goes on with the rest.
+    HandedOff,
     #[serde(other)]
     Unknown,
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{caps::Caps, id::SessionId, payload::Payload, permission::Permission};
+use crate::{caps::Caps, id::SessionId, packet::Packet, payload::Payload, permission::Permission};
 
 /// The version of `session.json` that this Segue writes.
 pub const VERSION: u32 = 1;
@@ -46,6 +46,12 @@ pub struct Identity {
     pub caps: Caps,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lineage: Option<Lineage>,
+    /// The packet that the session begins from, as the person had edited it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packet: Option<Box<Packet>>,
+    /// Who goes on when the agent runs into its limit, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fallback: Vec<String>,
     /// The version of Segue that created the session.
     pub segue: String,
 }

@@ -3,13 +3,14 @@
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Value, json};
 
-use crate::{event, identity::Identity, state::State};
+use crate::{event, identity::Identity, packet::Packet, state::State};
 
 /// Each schema under the name of its file in `docs/schemas/`.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
         ("journal-line.schema.json", journal_line()),
+        ("packet.schema.json", root::<Packet>("resume.json: what the next agent has to know")),
         ("session.schema.json", root::<Identity>("session.json: who a session is")),
         ("state.schema.json", root::<State>("The fold inside state.json")),
     ]

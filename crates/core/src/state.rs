@@ -4,6 +4,9 @@
 //! go on and what a list shows, never the conversation. So a session of a million events is opened
 //! from its snapshot and a short tail, and needs no more memory than one of ten.
 
+mod notes;
+mod path;
+
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -14,13 +17,17 @@ use crate::{
     caps::Caps,
     event::{
         AgentStarted, Body, Event, Failure, ModelReplied, ModelStop, Outcome, ProofReturned,
-        QuotaTold, SessionStopped, ToolStatus,
+        QuotaTold, SessionStopped, ToolStatus, WorktreePlanned,
     },
     identity::Identity,
     payload::Payload,
     permission::Permission,
     usage::{Micros, Usage},
+    validation::Check,
 };
+
+pub use notes::{CheckRun, Noted, Notes, TouchedFile};
+pub use path::{Checkpoint, Rewind};
 
 /// How much of a text a list shows.
 const LAST_TEXT_CHARS: usize = 160;
@@ -45,6 +52,9 @@ pub struct State {
     /// When the process that works now (or worked last) began: the wall clock cap counts from here.
     #[schemars(with = "Option<String>")]
     pub running_since: Option<Timestamp>,
+    /// The machine that it works or worked on.
+    #[serde(default)]
+    pub host: Option<String>,
     /// How often the session was started or resumed.
     pub runs: u32,
     pub caps: Caps,
@@ -56,6 +66,26 @@ pub struct State {
     /// What the agent may do, where a resume changed it.
     #[serde(default)]
     pub permission: Option<Permission>,
+    /// Who works now, where that is not who began.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// The work was handed over, and the one that goes on has not begun.
+    #[serde(default)]
+    pub handing_over: bool,
+    /// What a packet tells.
+    #[serde(default)]
+    pub notes: Notes,
+    /// The workspace before the first turn, and at the last point where it was kept.
+    #[serde(default)]
+    pub first_checkpoint: Option<Checkpoint>,
+    #[serde(default)]
+    pub checkpoint: Option<Checkpoint>,
+    /// Which turns the conversation consists of, and how the last rewind can be taken back.
+    #[serde(default)]
+    pub rewind: Rewind,
+    /// The session's own worktree.
+    #[serde(default)]
+    pub worktree: Option<Worktree>,
     /// The vendors' own sessions, the last one of each agent.
     #[serde(default)]
     pub vendors: Vec<VendorSession>,
@@ -95,11 +125,21 @@ pub enum Phase {
     Unknown,
 }
 
+/// A worktree that was made for the session, or is about to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Worktree {
+    pub plan: WorktreePlanned,
+    pub made: bool,
+}
+
 /// The turn under way, or the last one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Turn {
     /// 0 before the first.
     pub number: u32,
+    /// Who it was given to.
+    #[serde(default)]
+    pub agent: String,
     pub open: bool,
     /// Model calls so far that were answered.
     pub calls: u32,
@@ -147,6 +187,9 @@ pub struct VendorSession {
     pub version: Option<String>,
     /// The last turn that was given to it.
     pub turn: u32,
+    /// A rewind left the rest of it behind: this is where it is cut, in the vendor's own words.
+    #[serde(default)]
+    pub cut_at: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -154,6 +197,9 @@ pub struct ToolCall {
     pub id: String,
     pub name: String,
     pub progress: Progress,
+    /// What it checks, where it is a command that everybody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checks: Option<(Check, String)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -191,6 +237,11 @@ pub struct LastFailure {
 impl State {
     /// Folds one more event in. The order of the journal is the order of the calls.
     pub fn apply(&mut self, event: &Event) {
+        self.fold(event);
+        self.take_note(event);
+    }
+
+    fn fold(&mut self, event: &Event) {
         self.seq = event.seq;
         self.updated_at = Some(event.at);
         match &event.body {
@@ -199,9 +250,13 @@ impl State {
                 self.identity = Some((*created.identity).clone());
             }
             Body::SessionNamed(named) => self.name = Some(named.name.clone()),
-            Body::SessionStarted(started) => self.run_began(event.at, started.caps),
+            Body::SessionStarted(started) => {
+                self.host = Some(started.by.host.clone());
+                self.run_began(event.at, started.caps);
+            }
             Body::SessionResumed(resumed) => {
                 self.run_began(event.at, resumed.caps);
+                self.host = Some(resumed.by.host.clone());
                 self.model = resumed.model.clone().or(self.model.take());
                 self.workspace = resumed.workspace.clone().or(self.workspace.take());
                 self.permission = resumed.permission.or(self.permission);
@@ -213,7 +268,28 @@ impl State {
             Body::JournalRepaired(_) => self.repairs += 1,
             Body::ProofStarted(_) => self.proof = Proof::Started,
             Body::ProofReturned(returned) => self.proof = Proof::of(returned),
-            Body::LimitHit(_) | Body::WarningRaised(_) => {}
+            Body::LimitHit(_)
+            | Body::WarningRaised(_)
+            | Body::ProgressReported(_)
+            | Body::PacketWritten(_) => {}
+            Body::AgentChanged(changed) => {
+                self.agent = Some(changed.to.clone());
+                self.model = changed.model.clone();
+                self.handing_over = true;
+            }
+            Body::CheckpointTaken(taken) => self.checkpointed(taken),
+            Body::CheckpointSkipped(skipped) => self.not_checkpointed(skipped),
+            Body::RewindStarted(started) => self.rewind.under_way = Some(started.clone()),
+            Body::RewindFinished(_) => self.rewound(),
+            Body::WorktreePlanned(plan) => {
+                self.worktree = Some(Worktree { plan: plan.clone(), made: false });
+            }
+            Body::WorktreeMade(made) => {
+                if let Some(worktree) = &mut self.worktree {
+                    worktree.made = true;
+                }
+                self.workspace = Some(made.path.clone());
+            }
             Body::AgentStarted(started) => self.spawned(event, started),
             Body::AgentIntroduced(told) => {
                 if let Some(vendor) = self.vendor_of(event) {
@@ -283,6 +359,7 @@ impl State {
             model: before.as_ref().and_then(|known| known.model.clone()),
             version: started.version.clone().or(before.and_then(|known| known.version)),
             turn: self.turn.number,
+            cut_at: None,
         });
         self.turn.spawns += 1;
         self.turn.stream_from = started.stream_from;
@@ -304,10 +381,13 @@ impl State {
             Body::TurnStarted(_) => {
                 *turn = Turn {
                     number: event.turn.unwrap_or(turn.number + 1),
+                    agent: event.agent.clone().unwrap_or_default(),
                     open: true,
                     ..Turn::default()
                 };
                 self.proof = Proof::Open;
+                self.handing_over = false;
+                self.rewind.waits = false;
             }
             Body::TurnEnded(ended) => {
                 turn.open = false;
@@ -325,7 +405,7 @@ impl State {
                     Some(LastFailure { error: failed.error, message: failed.message.clone() });
             }
             Body::TextWritten(written) => {
-                self.last_text = Some(beginning(&written.text));
+                self.last_text = Some(beginning(&written.text, LAST_TEXT_CHARS));
             }
             Body::ToolCalled(called) => {
                 // A vendor's turn has no seals, and may have any number of calls.
@@ -338,6 +418,7 @@ impl State {
                     id: event.id.clone().unwrap_or_default(),
                     name: called.name.clone(),
                     progress: Progress::Called,
+                    checks: notes::checks(&called.input),
                 });
             }
             Body::ModelReplied(replied) => self.replied(replied),
@@ -391,14 +472,22 @@ impl State {
     /// The model to call, after every resume that named another one.
     #[must_use]
     pub fn model(&self) -> Option<&str> {
-        self.model.as_deref().or(self.identity.as_ref()?.model.as_deref())
+        let first = self.identity.as_ref().filter(|first| first.agent == self.agent());
+        self.model.as_deref().or(first?.model.as_deref())
+    }
+
+    /// Who works, after every hand-off.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        let first = || self.identity.as_ref().map_or("", |found| found.agent.as_str());
+        self.agent.as_deref().unwrap_or_else(first)
     }
 }
 
 /// How a text begins, with a sign where it goes on.
-fn beginning(text: &Payload) -> String {
+fn beginning(text: &Payload, most: usize) -> String {
     let head = text.head();
-    let end = head.char_indices().nth(LAST_TEXT_CHARS).map(|(at, _)| at);
+    let end = head.char_indices().nth(most).map(|(at, _)| at);
     let mut short = head[..end.unwrap_or(head.len())].to_owned();
     if text.blob.is_some() || end.is_some() {
         short.push('…');
@@ -409,10 +498,13 @@ fn beginning(text: &Payload) -> String {
 impl Turn {
     fn advance(&mut self, event: &Event, progress: Progress) {
         let id = event.id.as_deref().unwrap_or_default();
-        let mut calls = self.tools.iter_mut().chain(&mut self.unsealed);
-        if let Some(call) = calls.find(|call| call.id == id) {
+        if let Some(call) = self.calls_mut().find(|call| call.id == id) {
             call.progress = progress;
         }
+    }
+
+    fn calls_mut(&mut self) -> impl Iterator<Item = &mut ToolCall> {
+        self.tools.iter_mut().chain(&mut self.unsealed)
     }
 
     /// The tool calls that are under way or were lately: those of the last whole reply, or those

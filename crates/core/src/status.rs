@@ -31,6 +31,8 @@ pub enum Status {
     Silent,
     Capped(Cap),
     Looping,
+    Rewound,
+    HandedOff,
     Disk,
     Unknown,
 }
@@ -56,6 +58,8 @@ impl Status {
                 Reason::Silent => Self::Silent,
                 Reason::Cap => Self::Capped(stop.cap.unwrap_or(Cap::Unknown)),
                 Reason::Looping => Self::Looping,
+                Reason::Rewound => Self::Rewound,
+                Reason::HandedOff => Self::HandedOff,
                 Reason::Failed => Self::Failed,
                 Reason::Disk => Self::Disk,
                 Reason::Unknown => Self::Unknown,
@@ -67,7 +71,7 @@ impl Status {
     /// Whether a resume without a prompt has something to do.
     #[must_use]
     pub fn is_resumable(self) -> bool {
-        !matches!(self, Self::Completed | Self::Running)
+        !matches!(self, Self::Completed | Self::Running | Self::Rewound)
     }
 }
 
@@ -95,6 +99,8 @@ impl fmt::Display for Status {
             Self::Capped(Cap::Cost) => "cap:cost",
             Self::Capped(Cap::Unknown) => "cap",
             Self::Looping => "looping",
+            Self::Rewound => "rewound",
+            Self::HandedOff => "handed off",
             Self::Disk => "disk",
             Self::Unknown => "unknown",
         })

@@ -18,7 +18,7 @@ use std::{
 };
 
 use segue_core::{
-    Identity, Permission, SessionId,
+    Identity, Packet, Permission, SessionId,
     caps::Caps,
     event::{Draft, SessionCreated, SessionNamed},
     identity::{self, Lineage, LoopKind, RepoRef},
@@ -55,6 +55,8 @@ pub struct NewSession {
     pub proof: Option<String>,
     pub caps: Caps,
     pub lineage: Option<Lineage>,
+    pub packet: Option<Box<Packet>>,
+    pub fallback: Vec<String>,
     pub name: Option<String>,
     pub segue: String,
 }
@@ -134,6 +136,13 @@ impl Home {
         Ok(())
     }
 
+    /// Makes a directory within the home, and the home itself, each name synced: for whoever brings
+    /// a whole session here and renames it into its place.
+    pub fn make_dir(&self, path: &Path) -> Result<()> {
+        self.prepare()?;
+        self.create_dir(path)
+    }
+
     /// Replaces `config.toml`.
     pub fn write_config(&self, bytes: &[u8]) -> Result<()> {
         self.prepare()?;
@@ -196,6 +205,8 @@ impl Home {
             proof: new.proof,
             caps: new.caps,
             lineage: new.lineage,
+            packet: new.packet,
+            fallback: new.fallback,
             segue: new.segue,
         };
         let path = unfinished.join(IDENTITY);

@@ -10,7 +10,9 @@
 //! ├── journal.jsonl     the truth                        line, scan, writer
 //! ├── state.json        the fold at some offset, a cache snapshot
 //! ├── blobs/ab/cdef…    long payloads, compressed        blob
+//! ├── resume.json       what the next agent has to know  session
 //! ├── streams/…         a vendor's own output            stream
+//! ├── inbox/…           messages for the one writer      inbox
 //! └── lock              who writes here now              lock
 //! ```
 //!
@@ -22,8 +24,11 @@
 pub mod blob;
 pub mod disk;
 pub mod home;
+pub mod inbox;
+pub mod limits;
 pub mod line;
 pub mod lock;
+mod packet_file;
 pub mod repair;
 pub mod reverse;
 pub mod scan;
@@ -31,6 +36,7 @@ pub mod session;
 pub mod snapshot;
 pub mod stream;
 pub mod tail;
+pub mod turns;
 pub mod writer;
 
 mod error;

@@ -7,8 +7,8 @@ use std::{
 };
 
 use segue_core::{
-    Identity, Payload, SessionId, State,
-    event::{Draft, Event, JournalRepaired, VERSION},
+    Identity, Packet, Payload, SessionId, State,
+    event::{Draft, Event, JournalRepaired, PacketWritten, VERSION},
 };
 
 use crate::{
@@ -17,7 +17,7 @@ use crate::{
     error::{At, Error, Result},
     line,
     lock::{self, Holder, Lock},
-    repair,
+    packet_file, repair,
     reverse::Reverse,
     scan::{Ending, Lines, Position, Scanner},
     snapshot,
@@ -27,6 +27,7 @@ use crate::{
 
 pub const JOURNAL: &str = "journal.jsonl";
 pub const IDENTITY: &str = "session.json";
+pub const PACKET: &str = "resume.json";
 
 /// After so many events the snapshot is renewed, so that a crash leaves a short tail to fold.
 pub const SNAPSHOT_EVERY: u64 = 8192;
@@ -146,6 +147,19 @@ impl Session {
     /// The whole text of a payload.
     pub fn text(&self, payload: &Payload) -> Result<String> {
         blob::text(&*self.disk, &self.dir, payload)
+    }
+
+    /// `resume.json`, where a person has edited it since it was written.
+    pub fn edited_packet(&self) -> Result<Option<Packet>> {
+        let path = self.dir.join(PACKET);
+        let bytes = match self.disk.read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            read => read.at(&path)?,
+        };
+        if packet_file::is_ours(&bytes) {
+            return Ok(None);
+        }
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| Error::json(&path, &error))
     }
 
     /// Becomes the session's one writer: takes the lock, reads what came in the meantime, sets a
@@ -281,6 +295,17 @@ impl LockedSession {
         Ok(path)
     }
 
+    /// Replaces `resume.json`.
+    pub fn write_packet(&mut self, packet: &Packet) -> Result<Event> {
+        let path = self.session.dir.join(PACKET);
+        let (json, checksum) =
+            packet_file::write(packet).map_err(|error| Error::json(&path, &error))?;
+        let reason = packet.checkpoint_reason.clone();
+        let event = self.append(PacketWritten { blake3: checksum, reason }, Durability::Synced)?;
+        self.session.disk.replace(&path, json.as_bytes()).at(&path)?;
+        Ok(event)
+    }
+
     /// A file for an agent's own output, byte for byte.
     pub fn stream(&self, turn: u32, agent: &str, voice: Voice) -> Result<Stream> {
         Stream::open(&*self.session.disk, &self.session.dir, turn, agent, voice)
@@ -334,7 +359,7 @@ fn fold(disk: &dyn Disk, dir: &Path, id: SessionId, file: &dyn DiskFile) -> Resu
     Ok(Folded { from, state, at, ending })
 }
 
-fn open_journal(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskFile>> {
+pub(crate) fn open_journal(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskFile>> {
     let path = dir.join(JOURNAL);
     match disk.open(&path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

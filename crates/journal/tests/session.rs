@@ -43,6 +43,8 @@ fn new(prompt: &str) -> NewSession {
         proof: None,
         caps: Caps::default(),
         lineage: None,
+        packet: None,
+        fallback: Vec::new(),
         name: None,
         segue: "0".into(),
     }

@@ -8,7 +8,10 @@ use std::{
 use segue_core::{
     Permission, State,
     caps::{Cap, Caps},
-    event::{Draft, Process, Reason, SessionResumed, SessionStarted, SessionStopped},
+    event::{
+        AgentChanged, Draft, Mark, Process, Reason, RewindStarted, SessionResumed, SessionStarted,
+        SessionStopped,
+    },
     state::Phase,
 };
 use segue_journal::{
@@ -16,14 +19,19 @@ use segue_journal::{
     session::Mended,
 };
 use segue_runner::{
-    Agent, Interrupt, Observer, Supervisor,
+    Agent, Halt, Interrupt, Observer, Supervisor,
     native::{Native, NativeConfig},
     process,
     supervisor::stop,
     vendor::{Hired, VendorConfig},
 };
 
-use crate::solo;
+use crate::{
+    keep::{Checkpoints, Keeper, take_in},
+    rewind,
+    shift::{Hire, Shift},
+    solo, worktree,
+};
 
 /// How long processes of a run that died may take to end.
 const SWEEP_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -43,6 +51,11 @@ pub enum LaunchError {
     /// Somebody else would go on changing files beside the resumed session.
     #[error("processes of the run before can't be ended: {}", list(pids))]
     StillRunning { pids: Vec<u32> },
+    #[error("the worktree: {0}")]
+    Worktree(String),
+    /// What was to be done could not be.
+    #[error("{0}")]
+    Stopped(String),
 }
 
 fn named(model: &str) -> &str {
@@ -61,6 +74,17 @@ pub struct Surroundings<'a> {
     /// The version of Segue that works.
     pub segue: String,
     pub me: Holder,
+    pub home: Home,
+    /// What the session is called here.
+    pub number: Option<u64>,
+    /// Finds someone else for the work.
+    pub hire: Hire<'a>,
+    /// Where a limit stops the work and nobody else can go on, wait until it is over.
+    pub wait: bool,
+    /// Give the work back to the first agent once its limit is over.
+    pub give_back: bool,
+    /// Keep the workspace at the end of every turn.
+    pub checkpoints: Checkpoints,
 }
 
 impl std::fmt::Debug for Surroundings<'_> {
@@ -99,7 +123,7 @@ impl Worker {
         }
     }
 
-    fn agent(
+    pub(crate) fn agent(
         self,
         session: &Session,
         permission: Permission,
@@ -120,16 +144,21 @@ impl Worker {
 
 /// Starts a session that [`create`] made.
 pub fn start(
-    session: LockedSession,
+    mut session: LockedSession,
     worker: Worker,
+    worktree: Option<&str>,
     around: Surroundings<'_>,
 ) -> Result<SessionStopped, LaunchError> {
+    let mut workspace = workspace(&session);
+    if let Some(prompt) = worktree {
+        workspace =
+            worktree::make(&mut session, &workspace, around.number.unwrap_or_default(), prompt)?;
+    }
     let state = session.state();
     let caps = state.caps;
-    let workspace = workspace(&session);
-    let mut agent = worker.agent(session.session(), state.permission(), &workspace, caps)?;
+    let agent = worker.agent(session.session(), state.permission(), &workspace, caps)?;
     let started = SessionStarted { by: around.process(), caps };
-    work(session, started.into(), agent.as_mut(), &workspace, None, around)
+    work(session, vec![started.into()], agent, workspace, Task::default(), around)
 }
 
 /// Creates a session and gives it its number. Nothing runs yet.
@@ -149,6 +178,10 @@ pub struct Resume {
     pub model: Option<String>,
     pub workspace: Option<PathBuf>,
     pub permission: Option<Permission>,
+    /// Somebody else goes on.
+    pub change: Option<AgentChanged>,
+    /// Go back first.
+    pub rewind: Option<RewindStarted>,
     /// What was printed before.
     pub plan: Vec<String>,
 }
@@ -169,7 +202,7 @@ pub fn resume(
             return Err(LaunchError::NoRoom { cap });
         }
     }
-    let (session, what) = session.lock(&around.me, Arc::clone(&around.clock))?;
+    let (mut session, what) = session.lock(&around.me, Arc::clone(&around.clock))?;
     mended(&what);
     let id = session.session().id().to_string();
     let sweep = process::end_leftovers(&id, SWEEP_LIMIT);
@@ -187,12 +220,20 @@ pub fn resume(
         permission: how.permission,
         leftovers_ended: sweep.found.iter().map(|found| found.pid).collect(),
     };
-    let workspace = resumed.workspace.clone().unwrap_or_else(|| workspace(&session));
+    let recorded = workspace(&session);
+    let workspace = match (&resumed.workspace, worktree::ensure(&mut session, &recorded)?) {
+        (Some(named), _) => named.clone(),
+        (None, Some(tree)) => tree,
+        (None, None) => recorded,
+    };
     let state = session.state();
     let permission = resumed.permission.unwrap_or_else(|| state.permission());
     let mut agent = worker.agent(session.session(), permission, &workspace, caps)?;
     agent.recall(session.session())?;
-    work(session, resumed.into(), agent.as_mut(), &workspace, how.prompt.as_deref(), around)
+    let begin = [Some(Draft::from(resumed)), how.change.map(Draft::from)];
+    let begin = begin.into_iter().flatten().collect();
+    let task = Task { prompt: how.prompt, rewind: how.rewind };
+    work(session, begin, agent, workspace, task, around)
 }
 
 /// Where the agent works, unless a resume names another place.
@@ -200,19 +241,36 @@ fn workspace(session: &LockedSession) -> PathBuf {
     session.state().workspace().map(PathBuf::from).unwrap_or_default()
 }
 
+/// What to do once the session is taken over.
+#[derive(Debug, Default)]
+struct Task {
+    prompt: Option<String>,
+    rewind: Option<RewindStarted>,
+}
+
 fn work(
     session: LockedSession,
-    begin: Draft,
-    agent: &mut dyn Agent,
-    workspace: &Path,
-    prompt: Option<&str>,
+    begin: Vec<Draft>,
+    agent: Box<dyn Agent>,
+    workspace: PathBuf,
+    task: Task,
     around: Surroundings<'_>,
 ) -> Result<SessionStopped, LaunchError> {
-    let Surroundings { clock, interrupt, observer, me, .. } = around;
+    let Surroundings { clock, interrupt, observer, me, home, number, hire, .. } = around;
+    let keeper = Keeper::new(session.session(), &workspace, around.checkpoints);
+    let (wait, give_back) = (around.wait, around.give_back);
+    let mut shift = Shift { home, number, workspace, keeper, hire, wait, give_back, agent };
     let (disk, dir) = (Arc::clone(session.session().disk()), session.session().dir().to_owned());
     let mut supervisor = Supervisor::new(session, Arc::clone(&clock), interrupt, observer);
-    let done = match supervisor.commit(begin) {
-        Ok(_) => solo::run(&mut supervisor, agent, workspace, prompt),
+    let begun = supervisor
+        .commit_all(begin)
+        .and_then(|_| rewind::complete(&mut supervisor, &shift.keeper))
+        .and_then(|()| match task.rewind {
+            Some(back) => rewind::rewind(&mut supervisor, &shift.keeper, back),
+            None => Ok(()),
+        });
+    let done = match begun {
+        Ok(()) => solo::run(&mut supervisor, &mut shift, task.prompt.as_deref()),
         Err(segue_runner::Halt::Stop(stop)) => Ok(*stop),
         Err(segue_runner::Halt::Journal(error)) => Err(error),
     };
@@ -234,5 +292,68 @@ fn record_failure(
     if let Ok((mut session, _)) = session.and_then(|found| found.lock(me, Arc::clone(clock))) {
         // On a disk that is still full this fails too; the next look then finds a crash.
         let _ = session.append(stop(Reason::Disk, error.to_string()), Durability::Synced);
+    }
+}
+
+/// Goes back, and stands still there: nobody is asked to work.
+pub fn rewind(
+    session: Session,
+    workspace: &Path,
+    started: RewindStarted,
+    waits: Option<SessionStopped>,
+    around: Surroundings<'_>,
+    mended: impl FnOnce(&[Mended]),
+) -> Result<(), LaunchError> {
+    still(session, workspace, around, mended, |supervisor, keeper, number| {
+        rewind::complete(supervisor, keeper)?;
+        rewind::rewind(supervisor, keeper, started)?;
+        keeper.packet(supervisor, number, "rewound")?;
+        match waits {
+            Some(stop) => supervisor.commit(stop).map(drop),
+            None => Ok(()),
+        }
+    })
+}
+
+/// Makes the packet of a session that stands still, and hands it to somebody else if that is asked.
+pub fn hand_off(
+    session: Session,
+    workspace: &Path,
+    change: Option<AgentChanged>,
+    reason: &str,
+    around: Surroundings<'_>,
+    mended: impl FnOnce(&[Mended]),
+) -> Result<(), LaunchError> {
+    still(session, workspace, around, mended, |supervisor, keeper, number| {
+        rewind::complete(supervisor, keeper)?;
+        take_in(supervisor)?;
+        if supervisor.state().phase == Phase::Running {
+            keeper.checkpoint(supervisor, Mark::Stop)?;
+        }
+        keeper.packet(supervisor, number, reason)?;
+        match change {
+            Some(change) => supervisor.commit(change).map(drop),
+            None => Ok(()),
+        }
+    })
+}
+
+/// Takes a session over for something that needs no agent.
+fn still(
+    session: Session,
+    workspace: &Path,
+    around: Surroundings<'_>,
+    mended: impl FnOnce(&[Mended]),
+    work: impl FnOnce(&mut Supervisor<'_>, &Keeper, Option<u64>) -> Result<(), Halt>,
+) -> Result<(), LaunchError> {
+    let (session, what) = session.lock(&around.me, Arc::clone(&around.clock))?;
+    mended(&what);
+    let keeper = Keeper::new(session.session(), workspace, around.checkpoints);
+    let Surroundings { clock, interrupt, observer, number, .. } = around;
+    let mut supervisor = Supervisor::new(session, clock, interrupt, observer);
+    match work(&mut supervisor, &keeper, number) {
+        Ok(()) => Ok(()),
+        Err(Halt::Journal(error)) => Err(LaunchError::Journal(error)),
+        Err(Halt::Stop(stop)) => Err(LaunchError::Stopped(stop.message)),
     }
 }

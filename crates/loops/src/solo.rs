@@ -13,81 +13,130 @@ use segue_core::{
     event::{Cause, Outcome, ProofReturned, ProofStarted, Reason, SessionStopped, ToolStatus},
 };
 use segue_runner::{
-    Agent, Halt, Supervisor, shell,
+    Halt, NATIVE, Supervisor, briefing, shell,
     supervisor::{capped, stop},
 };
+
+use crate::shift::Shift;
 
 /// The longest that a proof may take.
 const PROOF_LIMIT: Duration = Duration::from_secs(30 * 60);
 
+const TAKEN_OVER: &str = "Go on with this, from where it stands now:\n\n";
+
 const GO_ON: &str = "Your last reply was cut off at its length limit. Go on from there.";
 
-/// Works until there is a stop, and records it. An error means that not even that was possible.
-pub fn run(
+/// Works until there is a stop that nobody can go on from, and records it. An error means that not
+/// even that was possible.
+pub(crate) fn run(
     supervisor: &mut Supervisor<'_>,
-    agent: &mut dyn Agent,
-    workspace: &Path,
+    shift: &mut Shift<'_>,
     prompt: Option<&str>,
 ) -> Result<SessionStopped, segue_journal::Error> {
-    let done =
-        prompted(supervisor, agent, prompt).and_then(|()| work(supervisor, agent, workspace));
-    match done {
-        Ok(stop) => supervisor.finish(stop),
-        Err(Halt::Stop(stop)) => supervisor.finish(*stop),
-        Err(Halt::Journal(error)) => Err(error),
+    let mut done = prompted(supervisor, shift, prompt).and_then(|()| work(supervisor, shift));
+    loop {
+        let stop = match done {
+            Ok(stop) => stop,
+            Err(Halt::Stop(stop)) => *stop,
+            Err(Halt::Journal(error)) => return Err(error),
+        };
+        done = match shift.goes_on(supervisor, &stop) {
+            Ok(false) => return shift.finish(supervisor, stop),
+            Ok(true) => work(supervisor, shift),
+            Err(halt) => Err(halt),
+        };
     }
 }
 
 /// A new prompt ends what was open and begins a turn of its own.
 fn prompted(
     supervisor: &mut Supervisor<'_>,
-    agent: &mut dyn Agent,
+    shift: &mut Shift<'_>,
     prompt: Option<&str>,
 ) -> Result<(), Halt> {
     let Some(prompt) = prompt else { return Ok(()) };
     if supervisor.state().turn.open {
-        agent.settle(supervisor)?;
+        shift.settle(supervisor)?;
         supervisor.end_turn(Outcome::Superseded)?;
     }
-    start_turn(supervisor, prompt, Cause::Person)
+    shift.boundary(supervisor)?;
+    start_turn(supervisor, shift, prompt, Cause::Person)
 }
 
-fn work(
-    supervisor: &mut Supervisor<'_>,
-    agent: &mut dyn Agent,
-    workspace: &Path,
-) -> Result<SessionStopped, Halt> {
+fn work(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<SessionStopped, Halt> {
     loop {
         supervisor.check_interrupt()?;
+        if !supervisor.state().turn.open {
+            shift.boundary(supervisor)?;
+        }
         match decide::next(supervisor.state()) {
             Next::FirstTurn => {
                 let prompt = first_prompt(supervisor)?;
-                start_turn(supervisor, &prompt, Cause::Person)?;
+                start_turn(supervisor, shift, &prompt, Cause::Person)?;
+            }
+            Next::LetGo => {
+                shift.settle(supervisor)?;
+                supervisor.end_turn(Outcome::HandedOff)?;
+            }
+            Next::TakeOver => {
+                let prompt = taken_over(supervisor)?;
+                start_turn(supervisor, shift, &prompt, Cause::HandOff)?;
+            }
+            Next::Ask => {
+                return Ok(stop(Reason::Rewound, "it was rewound: say what to do instead"));
             }
             Next::ProofTurn => {
                 let prompt = proof_prompt(supervisor)?;
-                start_turn(supervisor, &prompt, Cause::Proof)?;
+                start_turn(supervisor, shift, &prompt, Cause::Proof)?;
             }
-            Next::GoOn => start_turn(supervisor, GO_ON, Cause::Cut)?,
-            Next::Turn => agent.turn(supervisor)?,
+            Next::GoOn => start_turn(supervisor, shift, GO_ON, Cause::Cut)?,
+            Next::Turn => shift.agent.turn(supervisor)?,
             Next::SettleProof => {
                 let output = Payload::inline("unknown: it may have run");
                 let status = ToolStatus::MayHaveRun;
                 supervisor.note(ProofReturned { status, exit: None, output })?;
             }
-            Next::Prove => prove(supervisor, workspace)?,
+            Next::Prove => prove(supervisor, &shift.workspace)?,
             Next::GiveUp => return Ok(stop(Reason::Failed, "the model refused the request")),
             Next::Finish => return Ok(stop(Reason::Done, done_message(supervisor))),
         }
     }
 }
 
-fn start_turn(supervisor: &mut Supervisor<'_>, prompt: &str, cause: Cause) -> Result<(), Halt> {
+fn start_turn(
+    supervisor: &mut Supervisor<'_>,
+    shift: &Shift<'_>,
+    prompt: &str,
+    cause: Cause,
+) -> Result<(), Halt> {
     let state = supervisor.state();
-    match state.caps.against_turn(state, supervisor.now()) {
-        Some(cap) => Err(capped(cap).into()),
-        None => supervisor.start_turn(prompt, cause),
+    if let Some(cap) = state.caps.against_turn(state, supervisor.now()) {
+        return Err(capped(cap).into());
     }
+    // What a vendor's program is told depends on what it remembers, which its adapter finds out.
+    let told = match supervisor.agent() == NATIVE {
+        true => {
+            let session = supervisor.session().session();
+            let budget = briefing::budget(shift.agent.context_tokens());
+            briefing::briefing(session, NATIVE, true, prompt, budget)?
+        }
+        false => None,
+    };
+    supervisor.start_turn(prompt, cause, told.as_deref())
+}
+
+/// What the agent before had not finished, for the one that goes on.
+fn taken_over(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
+    let session = supervisor.session().session();
+    let last = session.conversed()?.find_map(|event| match event.body {
+        Body::TurnStarted(started) => Some(started),
+        _ => None,
+    });
+    let prompt = last.map_or(Ok(String::new()), |started| session.text(&started.prompt))?;
+    Ok(match prompt.starts_with(TAKEN_OVER) {
+        true => prompt,
+        false => format!("{TAKEN_OVER}{prompt}"),
+    })
 }
 
 fn done_message(supervisor: &Supervisor<'_>) -> String {

@@ -2,7 +2,14 @@
 
 use segue_journal::Session;
 
-use crate::supervisor::{Halt, Supervisor};
+use crate::{
+    native,
+    supervisor::{Halt, Supervisor},
+    vendor,
+};
+
+/// What Segue's own agent is called.
+pub const NATIVE: &str = "native";
 
 /// Something that takes a prompt and yields steps.
 pub trait Agent {
@@ -17,4 +24,15 @@ pub trait Agent {
 
     /// Answers what the open turn has left unanswered, so that another prompt can follow it.
     fn settle(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt>;
+
+    /// How much its model can take in at once.
+    fn context_tokens(&self) -> u64;
+}
+
+/// Answers what an open turn has left unanswered, for an agent that is not there any more.
+pub fn let_go(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+    match supervisor.state().turn.agent.as_str() {
+        NATIVE => native::settle(supervisor),
+        _ => vendor::let_go(supervisor),
+    }
 }

@@ -16,6 +16,8 @@ use segue_journal::{
     session::JOURNAL,
 };
 
+use crate::agent::NATIVE;
+
 /// After it grew too long, a conversation is cut to this share of its budget: cutting a little at
 /// every call would spoil the vendor's prompt cache at every call.
 const KEEP: f64 = 0.6;
@@ -72,7 +74,7 @@ impl Conversation {
             return Ok(());
         }
         // Backwards only to find the place, so that the events need not be held all at once.
-        let mut newest = session.newest_first()?;
+        let mut newest = session.conversed()?;
         let mut from = session.position().offset;
         let mut bytes = 0;
         let mut whole = true;
@@ -97,21 +99,27 @@ impl Conversation {
             self.bytes = 0;
         }
         let load = |payload: &Payload| session.text(payload);
-        session.for_each_from(from, |event| self.apply(event, &load))?;
+        session.for_each_conversed(from, |event| self.apply(event, &load))?;
         if !whole {
             self.leave_out(0);
         }
+        let first = self.seq == 0;
         self.seq = session.state().seq;
-        let kept = self.messages.iter().filter(|m| m.role == Role::Assistant).count();
-        self.left_out = session.state().replies.saturating_sub(kept as u64);
+        // A rewind left replies behind that are counted in the session, and are not missing here.
+        if session.state().rewind.path.is_none() || first && !whole {
+            let kept = self.messages.iter().filter(|m| m.role == Role::Assistant).count();
+            self.left_out = session.state().replies.saturating_sub(kept as u64);
+        }
         Ok(())
     }
 
     /// Folds one more event in.
     fn apply(&mut self, event: &Event, load: Load<'_>) -> Result<()> {
         match &event.body {
+            // What others did is told in the briefing of the turn after it.
+            _ if event.agent.as_deref().is_some_and(|agent| agent != NATIVE) => {}
             Body::TurnStarted(started) => {
-                let text = load(&started.prompt)?;
+                let text = load(started.briefing.as_ref().unwrap_or(&started.prompt))?;
                 self.latest_prompt = Some(text.clone());
                 self.say(Block::text(text));
             }
@@ -244,7 +252,7 @@ fn weight(body: &Body) -> usize {
         )
     };
     let text = match body {
-        Body::TurnStarted(started) => of(&started.prompt),
+        Body::TurnStarted(started) => of(started.briefing.as_ref().unwrap_or(&started.prompt)),
         Body::TextWritten(written) => of(&written.text),
         Body::ThinkingWritten(written) => {
             of(&written.text) + written.signature.as_ref().map_or(0, of)

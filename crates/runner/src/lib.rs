@@ -5,6 +5,7 @@
 //! [`guardian`] stands between Segue and every process that an agent is or starts.
 
 pub mod agent;
+pub mod briefing;
 pub mod conversation;
 pub mod guardian;
 pub mod native;
@@ -15,6 +16,6 @@ pub mod supervisor;
 pub mod trouble;
 pub mod vendor;
 
-pub use agent::Agent;
+pub use agent::{Agent, NATIVE};
 pub use signal::Interrupt;
 pub use supervisor::{Halt, Observer, Supervisor};

@@ -22,7 +22,7 @@ use segue_core::{
 use segue_journal::{Session, stream::Voice};
 
 use crate::{
-    agent::Agent,
+    agent::{Agent, NATIVE},
     conversation::Conversation,
     shell,
     supervisor::{Activity, Halt, Supervisor, capped, stop},
@@ -231,9 +231,17 @@ impl Native {
         let (outcome, status) = match tools::parse(&name, &input) {
             Err(wrong) => (Outcome::error(wrong), ToolStatus::Failed),
             Ok(Call::Shell(call)) => self.shell(supervisor, &call),
+            Ok(call @ Call::Checkpoint(_)) => {
+                if let Call::Checkpoint(report) = &call {
+                    let mut draft = Draft::from(report.clone()).about(id);
+                    draft.agent = Some(NATIVE.to_owned());
+                    supervisor.commit(draft)?;
+                }
+                finished(self.workspace.run(&call))
+            }
             Ok(call) => finished(self.workspace.run(&call)),
         };
-        self.returned(supervisor, id, outcome, status)?;
+        returned(supervisor, id, outcome, status)?;
         supervisor.must_end().map_or(Ok(()), |stop| Err(stop.into()))
     }
 
@@ -245,26 +253,6 @@ impl Native {
             }
             Ok(run) => finished(run.capture.finish(run.ended)),
         }
-    }
-
-    fn returned(
-        &self,
-        supervisor: &mut Supervisor<'_>,
-        id: &str,
-        outcome: Outcome,
-        status: ToolStatus,
-    ) -> Result<(), Halt> {
-        let calls = &supervisor.state().turn.tools;
-        let name = calls.iter().find(|call| call.id == id).map(|call| call.name.clone());
-        let returned = ToolReturned {
-            name: name.unwrap_or_default(),
-            status,
-            output: supervisor.payload(&outcome.output)?,
-            exit: outcome.status,
-            touched: outcome.touched,
-        };
-        let draft = supervisor.in_turn(returned).about(id);
-        supervisor.note(draft).map(drop)
     }
 
     /// What the model asked for under this id: looked up in the last reply.
@@ -295,7 +283,7 @@ impl Agent for Native {
             match decide::step(supervisor.state()) {
                 Step::SettleTool(id) => {
                     let outcome = Outcome::error(MAY_HAVE_RUN);
-                    self.returned(supervisor, &id, outcome, ToolStatus::MayHaveRun)?;
+                    returned(supervisor, &id, outcome, ToolStatus::MayHaveRun)?;
                 }
                 Step::RunTool(id) => self.run_tool(supervisor, &id)?,
                 Step::CallModel => self.call_model(supervisor)?,
@@ -305,18 +293,45 @@ impl Agent for Native {
         Ok(())
     }
 
-    /// Answers what is still open, so that a new prompt can follow.
     fn settle(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
-        while supervisor.state().turn.open {
-            let (id, text, status) = match decide::step(supervisor.state()) {
-                Step::SettleTool(id) => (id, MAY_HAVE_RUN, ToolStatus::MayHaveRun),
-                Step::RunTool(id) => (id, NOT_RUN, ToolStatus::NotRun),
-                Step::CallModel | Step::EndTurn(_) => return Ok(()),
-            };
-            self.returned(supervisor, &id, Outcome::error(text), status)?;
-        }
-        Ok(())
+        settle(supervisor)
     }
+
+    fn context_tokens(&self) -> u64 {
+        self.model.context_tokens()
+    }
+}
+
+/// Answers what is still open, so that a new prompt can follow.
+pub(crate) fn settle(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+    while supervisor.state().turn.open {
+        let (id, text, status) = match decide::step(supervisor.state()) {
+            Step::SettleTool(id) => (id, MAY_HAVE_RUN, ToolStatus::MayHaveRun),
+            Step::RunTool(id) => (id, NOT_RUN, ToolStatus::NotRun),
+            Step::CallModel | Step::EndTurn(_) => return Ok(()),
+        };
+        returned(supervisor, &id, Outcome::error(text), status)?;
+    }
+    Ok(())
+}
+
+fn returned(
+    supervisor: &mut Supervisor<'_>,
+    id: &str,
+    outcome: Outcome,
+    status: ToolStatus,
+) -> Result<(), Halt> {
+    let calls = &supervisor.state().turn.tools;
+    let name = calls.iter().find(|call| call.id == id).map(|call| call.name.clone());
+    let returned = ToolReturned {
+        name: name.unwrap_or_default(),
+        status,
+        output: supervisor.payload(&outcome.output)?,
+        exit: outcome.status,
+        touched: outcome.touched,
+    };
+    let draft = supervisor.in_turn(returned).about(id);
+    supervisor.note(draft).map(drop)
 }
 
 /// A block of a reply as the step that it is recorded as.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use segue_core::{
-    Payload, State,
+    Packet, Payload, State,
     caps::Cap,
     event::{
         Body, Cause, Draft, Event, Outcome, Reason, SessionStopped, TurnEnded, TurnStarted,
@@ -73,6 +73,8 @@ pub enum Activity<'a> {
     Thinking,
     /// Waiting until the next attempt.
     Waiting(Duration),
+    /// Waiting until a limit is over.
+    Limited(Duration),
     Running(&'a str),
 }
 
@@ -82,7 +84,6 @@ pub struct Supervisor<'a> {
     clock: Clock,
     interrupt: Interrupt,
     observer: &'a mut dyn Observer,
-    agent: String,
 }
 
 impl std::fmt::Debug for Supervisor<'_> {
@@ -98,9 +99,7 @@ impl<'a> Supervisor<'a> {
         interrupt: Interrupt,
         observer: &'a mut dyn Observer,
     ) -> Self {
-        let agent =
-            session.state().identity.as_ref().map_or_else(String::new, |found| found.agent.clone());
-        Self { session, clock, interrupt, observer, agent }
+        Self { session, clock, interrupt, observer }
     }
 
     #[must_use]
@@ -113,10 +112,11 @@ impl<'a> Supervisor<'a> {
         &self.session
     }
 
-    /// Who works in this session.
+    /// Who works: on the open turn, or on the next one.
     #[must_use]
     pub fn agent(&self) -> &str {
-        &self.agent
+        let state = self.state();
+        if state.turn.open { &state.turn.agent } else { state.agent() }
     }
 
     #[must_use]
@@ -155,7 +155,7 @@ impl<'a> Supervisor<'a> {
     /// A draft that belongs to the turn under way.
     #[must_use]
     pub fn in_turn(&self, body: impl Into<Body>) -> Draft {
-        Draft::from(body.into()).in_turn(self.state().turn.number, self.agent.clone())
+        Draft::from(body.into()).in_turn(self.state().turn.number, self.agent())
     }
 
     pub fn payload(&self, text: &str) -> Result<Payload, Halt> {
@@ -171,16 +171,34 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Opens the next turn. The prompt is on the disk before the agent can get it.
-    pub fn start_turn(&mut self, prompt: &str, cause: Cause) -> Result<(), Halt> {
+    pub fn start_turn(
+        &mut self,
+        prompt: &str,
+        cause: Cause,
+        briefing: Option<&str>,
+    ) -> Result<(), Halt> {
         let prompt = self.payload(prompt)?;
+        let briefing = briefing.map(|text| self.payload(text)).transpose()?;
         let number = self.state().turn.number + 1;
-        let draft = Draft::from(TurnStarted { prompt, cause });
-        self.commit(draft.in_turn(number, self.agent.clone())).map(drop)
+        let draft = Draft::from(TurnStarted { prompt, cause, briefing });
+        self.commit(draft.in_turn(number, self.agent())).map(drop)
     }
 
     pub fn end_turn(&mut self, outcome: Outcome) -> Result<(), Halt> {
-        let draft = self.in_turn(TurnEnded { outcome });
+        self.end_turn_at(outcome, None)
+    }
+
+    /// Ends the turn, with what the vendor calls this point of its conversation.
+    pub fn end_turn_at(&mut self, outcome: Outcome, mark: Option<String>) -> Result<(), Halt> {
+        let draft = self.in_turn(TurnEnded { outcome, mark });
         self.note(draft).map(drop)
+    }
+
+    /// Replaces `resume.json`.
+    pub fn write_packet(&mut self, packet: &Packet) -> Result<(), Halt> {
+        let event = self.session.write_packet(packet)?;
+        self.observer.event(&event);
+        Ok(())
     }
 
     /// Stops the work where it is if somebody asked for that.
@@ -203,12 +221,25 @@ impl<'a> Supervisor<'a> {
 
     /// Waits, and breaks off when it has to end.
     pub fn wait(&mut self, time: Duration) -> Result<(), Halt> {
+        self.wait_as(time, Activity::Waiting)
+    }
+
+    /// Waits until a limit is over, and breaks off when it has to end.
+    pub fn wait_for_reset(&mut self, time: Duration) -> Result<(), Halt> {
+        self.wait_as(time, Activity::Limited)
+    }
+
+    fn wait_as(
+        &mut self,
+        time: Duration,
+        activity: fn(Duration) -> Activity<'static>,
+    ) -> Result<(), Halt> {
         let started = Instant::now();
         while let Some(left) = time.checked_sub(started.elapsed()).filter(|left| !left.is_zero()) {
             if let Some(stop) = self.must_end() {
                 return Err(stop.into());
             }
-            self.progress(Activity::Waiting(left));
+            self.progress(activity(left));
             std::thread::sleep(left.min(LOOK));
         }
         Ok(())

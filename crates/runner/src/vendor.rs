@@ -16,7 +16,10 @@ use std::{
 
 use segue_agents::{
     native::retry::Policy,
-    vendor::{Card, Conversation, Ending, History, Job, Program, Trouble, Vendor, World},
+    report,
+    vendor::{
+        Card, Conversation, Ending, History, Job, Program, ToolServer, Trouble, Vendor, World,
+    },
 };
 use segue_core::{
     Permission,
@@ -31,11 +34,12 @@ pub use play::Watch;
 
 use self::{
     listen::{Listener, Played, settle},
-    memory::{Known, packet},
+    memory::Known,
     play::play,
 };
 use crate::{
     agent::Agent,
+    briefing::{self, briefing},
     guardian::{Exit, Spec, Stdin},
     process,
     supervisor::{Halt, Supervisor, stop},
@@ -57,6 +61,10 @@ pub struct VendorConfig {
     pub watch: Watch,
     /// Begin a new conversation, whatever the vendor remembers.
     pub fresh: bool,
+    /// Offer our own tools to the program.
+    pub tools: bool,
+    /// This very program, which serves them.
+    pub segue: PathBuf,
 }
 
 impl VendorConfig {
@@ -90,14 +98,22 @@ struct Words {
     /// The vendor's session: to resume, to fork, or as we would call a new one.
     id: String,
     from: String,
+    /// The vendor's word for the place in `from` where the copy ends.
+    at: Option<String>,
     text: String,
 }
 
 impl Words {
+    fn of(id: String) -> Self {
+        Self { entry: Entry::New, id, from: String::new(), at: None, text: String::new() }
+    }
+
     fn conversation(&self) -> Conversation<'_> {
         match self.entry {
             Entry::Resumed => Conversation::Resume { id: &self.id },
-            Entry::Forked => Conversation::Fork { from: &self.from, id: &self.id },
+            Entry::Forked => {
+                Conversation::Fork { from: &self.from, id: &self.id, at: self.at.as_deref() }
+            }
             _ => Conversation::New { id: &self.id },
         }
     }
@@ -123,7 +139,11 @@ impl Hired {
             files: session.text_files(),
             // What can't be held may do everything, and is recorded so.
             permission: if card.can.permission { permission } else { Permission::Full },
-            extra: identity.map(|found| found.vendor_args.clone()).unwrap_or_default(),
+            // The flags were meant for the one that began.
+            extra: identity
+                .filter(|found| found.agent == card.name)
+                .map(|found| found.vendor_args.clone())
+                .unwrap_or_default(),
             fresh: config.fresh,
             why: String::new(),
             card,
@@ -131,8 +151,20 @@ impl Hired {
         }
     }
 
-    fn job<'a>(&'a self, words: &'a Words) -> Job<'a> {
+    /// How the program reaches our own tools, for this turn.
+    fn tools(&self, supervisor: &Supervisor<'_>) -> Vec<String> {
+        let dir = supervisor.session().session().dir().to_string_lossy().into_owned();
+        let (turn, agent) = (supervisor.state().turn.number, supervisor.agent());
+        let words = ["mcp", "--dir", &dir, "--turn", &turn.to_string(), "--agent", agent];
+        words.map(str::to_owned).into()
+    }
+
+    fn job<'a>(&'a self, words: &'a Words, tools: &'a [String]) -> Job<'a> {
+        let program = &self.config.segue;
+        let tools = (self.config.tools && self.card.can.tools)
+            .then_some(ToolServer { program, args: tools });
         Job {
+            tools,
             prompt: &words.text,
             cwd: &self.cwd,
             conversation: words.conversation(),
@@ -163,7 +195,9 @@ impl Hired {
             // It was killed before it had a name: whatever it had done is in the journal.
             return self.new_words(supervisor, &prompt);
         };
-        let history = match self.config.vendor.history(&self.config.world, &known.cwd, &id) {
+        // It may have been brought here from another place.
+        let cwd = if known.cwd.is_dir() { &known.cwd } else { &self.cwd };
+        let history = match self.config.vendor.history(&self.config.world, cwd, &id) {
             Ok(None) => {
                 self.say_gone(supervisor, &id)?;
                 return self.new_words(supervisor, &prompt);
@@ -171,11 +205,35 @@ impl Hired {
             Ok(Some(history)) => Some(history),
             Err(_) => None,
         };
+        if let Some(at) = known.cut_at {
+            // What came after it was rewound: a copy of its conversation goes on from there.
+            let (from, copy) = (id, self.fresh_id()?);
+            let text = prompt.clone();
+            return Ok(Words { entry: Entry::Forked, from, at: Some(at), text, ..Words::of(copy) });
+        }
         let text = match again {
             true => turn.lost(history.as_ref()).go_on(&self.why, &prompt),
             false => self.next_words(supervisor, known.turn, history.as_ref(), &prompt)?,
         };
-        Ok(Words { entry: Entry::Resumed, id, from: String::new(), text })
+        Ok(Words { entry: Entry::Resumed, text, ..Words::of(id) })
+    }
+
+    fn fresh_id(&self) -> Result<String, Halt> {
+        uuid().map_err(|error| stop(Reason::Failed, error.to_string()).into())
+    }
+
+    /// Whoever takes over may be followed by somebody else again.
+    fn asked_to_report(&self, text: String) -> String {
+        let ask = match self.card.can.tools && self.config.tools {
+            true => report::ASK_TOOL,
+            false => report::ASK_BLOCK,
+        };
+        format!("{text}\n\n{ask}")
+    }
+
+    /// How long a prompt may be that tells what happened.
+    fn budget(&self) -> usize {
+        briefing::budget(self.config.vendor.context_tokens())
     }
 
     /// A new prompt for a conversation whose last turn may have been broken off.
@@ -192,7 +250,11 @@ impl Hired {
         if lost.prompt {
             lost = before.lost(None);
         }
-        Ok(lost.and_then(prompt))
+        let words = lost.and_then(prompt);
+        // Others may have worked since.
+        let session = supervisor.session().session();
+        let told = briefing(session, supervisor.agent(), true, &words, self.budget())?;
+        Ok(told.unwrap_or(words))
     }
 
     /// The vendor has lost the session: a packet takes its place.
@@ -206,28 +268,30 @@ impl Hired {
     fn new_words(&mut self, supervisor: &mut Supervisor<'_>, prompt: &str) -> Result<Words, Halt> {
         let fresh = std::mem::take(&mut self.fresh);
         let session = supervisor.session().session();
-        let id = uuid().map_err(|error| stop(Reason::Failed, error.to_string()))?;
+        let id = self.fresh_id()?;
         let lineage = session.state().identity.as_ref().and_then(|found| found.lineage.clone());
         let from = lineage.and_then(|lineage| lineage.vendor_session);
         // As long as nothing has come of it, also of one that was killed: it is forked.
         let state = session.state();
         let nothing = state.last_text.is_none() && state.tool_calls == 0;
         if let Some(from) = from.filter(|_| nothing && !fresh && self.card.can.fork) {
-            return Ok(Words { entry: Entry::Forked, id, from, text: prompt.to_owned() });
+            let text = prompt.to_owned();
+            return Ok(Words { entry: Entry::Forked, from, text, ..Words::of(id) });
         }
-        let text = packet(session, prompt)?.unwrap_or_else(|| prompt.to_owned());
-        Ok(Words { entry: Entry::New, id, from: String::new(), text })
+        let told = briefing(session, supervisor.agent(), false, prompt, self.budget())?;
+        let text = told.map(|text| self.asked_to_report(text));
+        let text = text.unwrap_or_else(|| prompt.to_owned());
+        Ok(Words { entry: Entry::New, text, ..Words::of(id) })
     }
 
     /// One run of the program, between its two events.
     fn run(&mut self, supervisor: &mut Supervisor<'_>, words: &Words) -> Result<Played, Halt> {
         let short = self.in_a_file(supervisor, words)?;
         let words = short.as_ref().unwrap_or(words);
-        let job = self.job(words);
+        let tools = self.tools(supervisor);
+        let job = self.job(words, &tools);
         let call = self.config.vendor.call(&job);
-        for (name, text) in &call.files {
-            supervisor.session().text_file(name, text)?;
-        }
+        call.prepare(&self.files).map_err(|error| stop(Reason::Failed, error.to_string()))?;
         // Whoever was given the id calls its session so.
         let chosen = words.entry == Entry::Resumed || call.args.iter().any(|arg| *arg == *words.id);
         let turn = supervisor.state().turn.number;
@@ -274,7 +338,8 @@ impl Hired {
             "Read the file {} to its end, and do what it says: it is your prompt.",
             path.display()
         );
-        Ok(Some(Words { entry: words.entry, id: words.id.clone(), from: words.from.clone(), text }))
+        let (id, from, at) = (words.id.clone(), words.from.clone(), words.at.clone());
+        Ok(Some(Words { entry: words.entry, id, from, at, text }))
     }
 
     fn spec(&self, supervisor: &Supervisor<'_>, call: &segue_agents::vendor::Call) -> Spec {
@@ -315,13 +380,10 @@ impl Hired {
             }
         }
         let Some(started) = started else { return Ok(Played::default()) };
-        let words = Words {
-            entry: started.entry,
-            id: started.vendor_session.clone().unwrap_or_default(),
-            from: String::new(),
-            text: String::new(),
-        };
-        let dialogue = self.config.vendor.dialogue(&self.job(&words));
+        let id = started.vendor_session.clone().unwrap_or_default();
+        let words = Words { entry: started.entry, ..Words::of(id) };
+        let tools = self.tools(supervisor);
+        let dialogue = self.config.vendor.dialogue(&self.job(&words, &tools));
         let mut listener = self.listener(dialogue, introduced(&started));
         listener.skip = skip;
         listener.recorded = recorded;
@@ -351,10 +413,11 @@ impl Hired {
         if let Some(stop) = played.stopped {
             return Err(stop.into());
         }
+        let mut ended = |outcome| supervisor.end_turn_at(outcome, played.mark.clone());
         match (played.ending, played.gave_up_on) {
-            (Some(Ending::Finished), _) => supervisor.end_turn(Outcome::Finished),
-            (Some(Ending::Truncated), _) => supervisor.end_turn(Outcome::Truncated),
-            (Some(Ending::Refused), _) => supervisor.end_turn(Outcome::Refused),
+            (Some(Ending::Finished), _) => ended(Outcome::Finished),
+            (Some(Ending::Truncated), _) => ended(Outcome::Truncated),
+            (Some(Ending::Refused), _) => ended(Outcome::Refused),
             (_, Some(trouble)) | (Some(Ending::Failed(trouble)), None) => {
                 self.failed(supervisor, &trouble, played.window, attempt)
             }
@@ -436,6 +499,34 @@ impl Agent for Hired {
         }
         settle(supervisor, false)
     }
+
+    fn context_tokens(&self) -> u64 {
+        self.config.vendor.context_tokens()
+    }
+}
+
+/// Answers what a program left unanswered that will not be asked again. Nothing is started for it:
+/// what it said is in its stream file.
+pub(crate) fn let_go(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+    let Some(vendor) = segue_agents::vendor::find(&supervisor.state().turn.agent) else {
+        return settle(supervisor, false);
+    };
+    let config = VendorConfig {
+        vendor,
+        program: Program { path: PathBuf::new(), real: PathBuf::new(), version: None },
+        world: World::default(),
+        model: None,
+        prices: HashMap::new(),
+        policy: Policy::default(),
+        watch: Watch::default(),
+        fresh: false,
+        tools: false,
+        segue: PathBuf::new(),
+    };
+    let session = supervisor.session().session();
+    let cwd = session.state().workspace().map(PathBuf::from).unwrap_or_default();
+    let permission = session.state().permission();
+    Hired::new(config, session, &cwd, permission).settle(supervisor)
 }
 
 /// What a run is known by before it says anything.

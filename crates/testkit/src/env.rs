@@ -85,6 +85,7 @@ impl TestEnv {
             .env("TMPDIR", self.dir.path())
             .env("SEGUE_HOME", self.home())
             .env("SEGUE_CLOCK", NOW)
+            .env("SEGUE_OFFER", "never")
             .env("COLUMNS", "100")
             .env("TZ", "UTC")
             .env("LC_ALL", "C.UTF-8")

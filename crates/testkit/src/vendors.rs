@@ -190,6 +190,7 @@ impl Lab {
             .env("HOME", self.home())
             .env("TMPDIR", self.path("tmp"))
             .env("SEGUE_HOME", self.segue_home())
+            .env("SEGUE_OFFER", "never")
             .env("LANG", "C.UTF-8")
             .env("TERM", "dumb")
             .env("TZ", "UTC")

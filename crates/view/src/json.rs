@@ -161,7 +161,7 @@ impl<'a> From<&'a Show> for ShowJson<'a> {
             next: show.advice(),
             dir: &show.dir,
             workspace: state.workspace(),
-            agent: identity.map(|identity| identity.agent.as_str()),
+            agent: identity.map(|_| state.agent()),
             model: state.model(),
             permission: state.permission(),
             vendors: state.vendors.iter().map(|vendor| VendorJson::of(state, vendor)).collect(),

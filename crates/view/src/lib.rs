@@ -15,6 +15,7 @@
 
 pub mod index;
 pub mod json;
+pub mod picker;
 pub mod plan;
 pub mod render;
 pub mod row;

@@ -28,6 +28,12 @@ pub struct Going<'a> {
     pub permission: Option<&'a str>,
     /// In a new conversation of the vendor's.
     pub fresh: bool,
+    /// Somebody else goes on.
+    pub with: Option<&'a str>,
+    /// How the workspace stands.
+    pub workspace_note: &'a str,
+    /// More lines, each with its label.
+    pub notes: &'a [(&'static str, String)],
     pub caps: Caps,
     pub now: Timestamp,
 }
@@ -76,10 +82,16 @@ pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
         let when = style::relative(at, going.now);
         line("limit", format!("resets {when}; --wait goes on then"));
     }
+    for (label, text) in going.notes {
+        line(label, text.clone());
+    }
     line("continue", continuation(state, going));
     if let Some(path) = going.workspace.or_else(|| state.workspace()) {
-        let note =
-            if path.is_dir() { "" } else { " (is not there: name its new place with --dir)" };
+        let note = match going.workspace_note {
+            "" if path.is_dir() => String::new(),
+            "" => " (is not there: name its new place with --dir)".to_owned(),
+            note => format!(", {note}"),
+        };
         line("workspace", format!("{}{note}", sanitize(&path.display().to_string())));
     }
     if let Some(permission) = going.permission {
@@ -102,7 +114,7 @@ fn headline(state: &State, going: &Going<'_>) -> String {
     let title = state.name.as_deref().unwrap_or(prompt);
     let title = sanitize(title);
     let title = shorten(&title, 50);
-    let agent = state.identity.as_ref().map_or("", |identity| identity.agent.as_str());
+    let agent = state.agent();
     let ago = state
         .updated_at
         .map(|at| style::relative(at, going.now))
@@ -119,16 +131,28 @@ fn headline(state: &State, going: &Going<'_>) -> String {
 
 fn continuation(state: &State, going: &Going<'_>) -> String {
     let number = state.turn.number;
-    let model = going.model.or(state.model()).unwrap_or("?");
+    let before = if going.with.is_some() { None } else { state.model() };
+    let model = going.model.or(before).unwrap_or("?");
+    if let (Some(agent), None) = (going.with, going.prompt) {
+        if state.turn.open {
+            let with = vendor_line(state, going).unwrap_or_else(|| agent.to_owned());
+            return format!(
+                "turn {}, with what turn {number} had not finished ({with})",
+                number + 1
+            );
+        }
+    }
     if let Some(prompt) = going.prompt {
         let prompt = sanitize(prompt);
-        let with = vendor_line(state, going.fresh).unwrap_or_else(|| model.to_owned());
+        let with = vendor_line(state, going).unwrap_or_else(|| model.to_owned());
         return format!("turn {} with a new prompt: {} ({with})", number + 1, shorten(&prompt, 50));
     }
     let what = match decide::next(state) {
         Next::FirstTurn => "turn 1 from its start".to_owned(),
         Next::ProofTurn => format!("turn {}, with what the failed proof printed", number + 1),
         Next::GoOn => format!("turn {}, after a reply that was cut off", number + 1),
+        Next::LetGo | Next::TakeOver => format!("turn {}, taken over", number + 1),
+        Next::Ask => "nothing: it was rewound, and waits for a prompt".to_owned(),
         Next::GiveUp => "nothing: the model refused; give it another prompt".to_owned(),
         Next::SettleProof | Next::Prove => format!("the proof after turn {number}"),
         Next::Finish => "nothing is left but to say that it is done".to_owned(),
@@ -145,23 +169,26 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
             Step::EndTurn(_) => format!("the end of turn {number}"),
         },
     };
-    match vendor_line(state, going.fresh) {
+    match vendor_line(state, going) {
         Some(vendor) => format!("{what} ({vendor})"),
         None => format!("{what} ({model})"),
     }
 }
 
 /// Which of the vendor's sessions goes on; nothing for the native agent.
-fn vendor_line(state: &State, fresh: bool) -> Option<String> {
-    let agent = &state.identity.as_ref()?.agent;
+fn vendor_line(state: &State, going: &Going<'_>) -> Option<String> {
+    let agent = going.with.unwrap_or(state.agent());
     if agent == "native" {
-        return None;
+        return going.with.map(|_| "native, told what was done".to_owned());
     }
     let id = state.vendor(agent).and_then(|vendor| vendor.id.as_deref());
+    let new = id.is_none() && going.with.is_some();
     Some(match id {
-        _ if fresh => format!("{agent}, a new conversation with a packet of what was done"),
+        _ if going.fresh || new => {
+            format!("{agent}, a new conversation with a packet of what was done")
+        }
         Some(id) => format!("{agent} {}", sanitize(id)),
-        None => agent.clone(),
+        None => agent.to_owned(),
     })
 }
 

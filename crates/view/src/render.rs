@@ -11,6 +11,8 @@
 //!
 //! Signs carry the meaning, colours only repeat it. No line is wider than the terminal.
 
+mod passage;
+
 use jiff::Timestamp;
 use segue_core::{
     Event, Payload,
@@ -224,8 +226,7 @@ impl Out<'_> {
             | Body::AgentIntroduced(_)
             | Body::AgentExited(_)
             | Body::QuotaTold(_) => {}
-            // A kind of which nobody has said yet how it looks.
-            other => self.one(2, (Paint::Dim, "·"), Paint::Dim, other.kind()),
+            _ => self.passage(event),
         }
     }
 
@@ -304,6 +305,7 @@ impl Out<'_> {
             Outcome::Truncated => "the reply was cut at the model's output limit",
             Outcome::Refused => "the model would not do it",
             Outcome::Superseded => "a new prompt took the place of the rest",
+            Outcome::HandedOff => "handed over",
             Outcome::Unknown => "the turn ended",
         };
         self.one(2, (Paint::Yellow, "◂"), Paint::Yellow, text);

@@ -133,6 +133,7 @@ impl Row {
         };
         Self {
             name: state.name.clone(),
+            agent: state.agent().to_owned(),
             model: state.model().map(str::to_owned),
             phase: state.phase,
             stop: state.stop.clone(),

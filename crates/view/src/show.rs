@@ -88,6 +88,7 @@ pub fn advice(status: Status, state: &State, selector: &str) -> String {
     match status {
         Status::Running => format!("segue watch {selector}"),
         Status::Completed => format!("segue resume {selector} \"what to do next\""),
+        Status::Rewound => format!("segue resume {selector} \"what to do instead\""),
         // Without a time there is nothing to wait for.
         Status::Limit if state.stop.as_ref().is_some_and(|stop| stop.resets_at.is_some()) => {
             format!("segue resume {selector} --wait")
@@ -214,7 +215,7 @@ fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
         return;
     };
     page.wrapped("prompt", Paint::Plain, &sanitize(identity.prompt.head()));
-    let mut agent = identity.agent.clone();
+    let mut agent = state.agent().to_owned();
     if let Some(model) = state.model() {
         agent = format!("{agent} · {model}");
     }

@@ -41,6 +41,8 @@ pub fn status_paint(status: Status) -> Paint {
         | Status::Interrupted
         | Status::Capped(_)
         | Status::Looping
+        | Status::Rewound
+        | Status::HandedOff
         | Status::Overloaded
         | Status::Unreachable
         | Status::StreamCut

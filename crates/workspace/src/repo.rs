@@ -300,7 +300,7 @@ impl Git {
 
 /// What `git rev-parse` is told to print between two answers: it repeats options that it does not
 /// know. A line break would not do, since a path may hold one; and no path holds this moment.
-fn separator() -> String {
+pub(crate) fn separator() -> String {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     format!("--segue-{}-{}", std::process::id(), now.as_nanos())
 }
@@ -343,11 +343,11 @@ fn facts(dir: &Path, next: &str, stdout: &[u8], remote: Option<Target>) -> Optio
     })
 }
 
-fn find(text: &[u8], part: &[u8]) -> Option<usize> {
+pub(crate) fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|window| window == part)
 }
 
-fn branch_name(reference: &[u8]) -> Option<String> {
+pub(crate) fn branch_name(reference: &[u8]) -> Option<String> {
     let name = reference.strip_prefix(b"refs/heads/")?;
     Some(escape(name)).filter(|name| !name.is_empty())
 }

@@ -15,7 +15,7 @@
 //! | [`retry`] | when to call again, and after how long |
 //! | [`price`] | what well-known models cost and hold |
 //! | [`prompt`] | what the agent is told about itself |
-//! | [`tools`] | read, write, edit, glob, grep, shell |
+//! | [`tools`] | read, write, edit, glob, grep, shell, checkpoint |
 
 mod anthropic;
 mod api;

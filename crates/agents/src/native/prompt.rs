@@ -29,6 +29,8 @@ Tools
   Use write_file for new files or when most of a file changes.
 - shell runs `sh -c` in the workspace, without a terminal and without input. Each call starts
   afresh: `cd` and variables do not carry over. Do not start servers or watchers that do not end.
+- checkpoint notes down where the work stands, for whoever goes on with it. Call it when something
+  that matters is settled, and before you finish.
 - Long output is cut in the middle, and says so; ask for less, or for the part that you need.
 - Calls that do not depend on each other can be made in one reply; they run in order.
 - Do not commit, push, rewrite history or delete work unless the user asks for it.
@@ -66,7 +68,8 @@ mod tests {
         let text = system(Path::new("/src/app"), None);
         assert!(text.lines().count() <= 60);
         assert!(text.contains("Workspace: /src/app\n"));
-        for tool in ["read_file", "write_file", "edit_file", "glob", "grep", "shell"] {
+        for tool in ["read_file", "write_file", "edit_file", "glob", "grep", "shell", "checkpoint"]
+        {
             assert!(text.contains(tool), "{tool}");
         }
         assert!(!text.contains("The project's own"));

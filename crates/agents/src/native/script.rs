@@ -12,6 +12,11 @@
 //! usage = { input = 900, output = 40 }   # optional; else estimated from the length
 //!
 //! [[reply]]
+//! limit = { secs = 7200, file = "busy" } # in place of an answer: a limit that resets in two hours;
+//!                                        # with a file, only as long as that file is there
+//! text = "Back again."
+//!
+//! [[reply]]
 //! text = "Done."
 //! repeat = true                          # only on the last: answers every further call
 //! ```
@@ -51,8 +56,18 @@ struct Scripted {
     #[serde(default)]
     tools: Vec<Tool>,
     usage: Option<ScriptedUsage>,
+    limit: Option<ScriptedLimit>,
     #[serde(default)]
     repeat: bool,
+}
+
+/// A limit in place of an answer.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScriptedLimit {
+    secs: u64,
+    /// Beside the script: the limit is over when it is gone.
+    file: Option<PathBuf>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -116,12 +131,18 @@ impl Script {
             if scripted.repeat && index + 1 < count {
                 return Err(fail(at, "repeat = true may only stand on the last [[reply]]"));
             }
-            if scripted.text.is_empty() && scripted.tools.is_empty() {
+            let empty = scripted.text.is_empty() && scripted.tools.is_empty();
+            if empty && scripted.limit.is_none() {
                 return Err(fail(at, "a [[reply]] needs text or tools"));
             }
         }
         let replies = parsed.reply.into_iter().map(toml::Spanned::into_inner).collect();
         Ok(Self { name: name.to_owned(), file: file.to_owned(), replies })
+    }
+
+    fn is_in_force(&self, limit: &ScriptedLimit) -> bool {
+        let beside = self.file.parent().unwrap_or(Path::new("."));
+        limit.file.as_ref().is_none_or(|file| beside.join(file).exists())
     }
 
     fn pick(&self, index: usize) -> Result<&Scripted, ModelError> {
@@ -155,6 +176,14 @@ impl Model for Script {
         let earlier = usize::try_from(request.earlier_replies).unwrap_or(usize::MAX);
         let index = said.count().saturating_add(earlier);
         let scripted = self.pick(index)?;
+        if let Some(limit) = scripted.limit.as_ref().filter(|limit| self.is_in_force(limit)) {
+            return Err(ModelError::Limit {
+                message: "the script says so".to_owned(),
+                resets_at: None,
+                retry_after: Some(Duration::from_secs(limit.secs)),
+                quota: true,
+            });
+        }
         let mut pace = Pace::new(scripted);
         pace.tell(&scripted.thinking, on, &|part| Delta::Thinking(part))?;
         pace.tell(&scripted.text, on, &|part| Delta::Text(part))?;

@@ -43,8 +43,8 @@ use serde_json::{Value, json, value::RawValue};
 
 use self::tools::Calls;
 use super::{
-    Abilities, Call, Card, Conversation, Dialogue, Heard, History, Job, Opening, SignIn, Trouble,
-    Unreadable, Vendor, World,
+    Abilities, Call, Card, Conversation, Dialogue, Heard, History, Job, Opening, SignIn,
+    ToolServer, Trouble, Unreadable, Vendor, World,
     exec::{by_shell, first_word},
     json::Text,
 };
@@ -80,6 +80,8 @@ impl Vendor for Acp {
                 acp: true,
                 cost: false,
                 permission: true,
+                tools: true,
+                rewind: false,
             },
             stop_signal: 15,
             argument_limit: None,
@@ -204,6 +206,8 @@ struct Talk {
     wanted: Wanted,
     permission: Permission,
     model: Option<String>,
+    /// Our own tools.
+    tools: Vec<acp::McpServer>,
     agent: Agent,
     session: Option<acp::SessionId>,
     /// A request that has to be answered before the prompt: its id and its words.
@@ -237,6 +241,7 @@ impl Talk {
             },
             permission: job.permission,
             model: job.model.map(str::to_owned),
+            tools: job.tools.map(server).into_iter().collect(),
             agent: Agent::default(),
             session: None,
             before: Vec::new(),
@@ -299,6 +304,11 @@ impl Dialogue for Talk {
             say(&JsonRpcMessage::wrap(Notification { method, params }), heard);
         }
     }
+}
+
+fn server(tools: ToolServer<'_>) -> acp::McpServer {
+    let server = acp::McpServerStdio::new(ToolServer::NAME, tools.program);
+    acp::McpServer::Stdio(server.args(tools.args.to_vec()))
 }
 
 fn ask<P: Serialize>(id: i64, method: &str, params: P, heard: &mut Heard) {

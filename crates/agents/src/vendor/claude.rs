@@ -5,6 +5,7 @@
 //! conversation's start, also over resumes; only `model_usage_since_last_result` is this run's.
 
 mod line;
+mod session;
 
 use std::{
     borrow::Cow,
@@ -18,18 +19,23 @@ use segue_core::{
     Permission,
     usage::{Micros, Usage},
 };
-use serde::Deserialize;
+use serde_json::json;
 
-use self::line::{Block, Limit, Line, Message, Tokens, time};
+use self::{
+    line::{Block, Limit, Line, Tokens, time},
+    session::remember,
+};
 use super::{
     Abilities, Call, Card, Conversation, Dialogue, Ending, Heard, History, Job, Opening, SignIn,
-    Signal, ToolEnd, Trouble, Unreadable, Vendor, World, history::read_lines,
+    Signal, ToolEnd, ToolServer, Trouble, Unreadable, Vendor, World, history::read_lines,
 };
 
 #[derive(Clone, Copy, Debug)]
 pub struct Claude;
 
 const SIGN_IN: &str = "claude /login";
+
+const ALL_TOOLS: &str = "Bash,Edit,MultiEdit,NotebookEdit,Read,Task,WebFetch,WebSearch,Write";
 
 impl Vendor for Claude {
     fn card(&self) -> Card {
@@ -48,10 +54,16 @@ impl Vendor for Claude {
                 acp: true,
                 cost: true,
                 permission: true,
+                tools: true,
+                rewind: true,
             },
             stop_signal: 2,
             argument_limit: None,
         }
+    }
+
+    fn context_tokens(&self) -> u64 {
+        200_000
     }
 
     fn signed_in(&self, world: &World) -> SignIn {
@@ -104,21 +116,33 @@ impl Vendor for Claude {
         match job.conversation {
             Conversation::New { id } => call.pair("--session-id", id),
             Conversation::Resume { id } => call.pair("--resume", id),
-            Conversation::Fork { from, id } => {
-                call.pair("--resume", from).arg("--fork-session").pair("--session-id", id)
+            Conversation::Fork { from, id, at } => {
+                call.pair("--resume", from).arg("--fork-session").pair("--session-id", id);
+                call.args(at.map(|mark| ["--resume-session-at", mark]).into_iter().flatten())
             }
         };
+        let mut allowed = Vec::new();
+        if let Some(server) = job.tools {
+            // Otherwise the model sees no more than the tools' names, and has to ask for them.
+            let settings = server.json(&json!({ "type": "stdio", "alwaysLoad": true }));
+            call.arg(format!("--mcp-config={settings}"));
+            allowed.push(format!("mcp__{}", ToolServer::NAME));
+        }
         match job.permission {
             Permission::ReadOnly => call
                 .pair("--permission-mode", "default")
                 .arg("--disallowedTools=Bash,Edit,MultiEdit,NotebookEdit,Write"),
             Permission::Edit => call.pair("--permission-mode", "acceptEdits"),
             // Refused to root, who then gets the same by name.
-            Permission::Full if job.world.root => call.pair("--permission-mode", "acceptEdits").arg(
-                "--allowedTools=Bash,Edit,MultiEdit,NotebookEdit,Read,Task,WebFetch,WebSearch,Write",
-            ),
+            Permission::Full if job.world.root => {
+                allowed.insert(0, ALL_TOOLS.to_owned());
+                call.pair("--permission-mode", "acceptEdits")
+            }
             Permission::Full => call.pair("--permission-mode", "bypassPermissions"),
         };
+        if !allowed.is_empty() {
+            call.arg(format!("--allowedTools={}", allowed.join(",")));
+        }
         if let Some(model) = job.model {
             call.pair("--model", model);
         }
@@ -149,6 +173,17 @@ impl Vendor for Claude {
         read_lines(&path, |line| remember(line, &mut history))?;
         Ok(Some(history))
     }
+
+    fn home_of(
+        &self,
+        world: &World,
+        cwd: &Path,
+        id: &str,
+        _name: &str,
+        _bytes: &[u8],
+    ) -> Option<PathBuf> {
+        Some(config_dir(world).join("projects").join(encoded(cwd)).join(format!("{id}.jsonl")))
+    }
 }
 
 fn config_dir(world: &World) -> PathBuf {
@@ -160,45 +195,6 @@ fn config_dir(world: &World) -> PathBuf {
 pub(super) fn encoded(cwd: &Path) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     cwd.to_string_lossy().chars().map(letter).collect()
-}
-
-/// One line of its session file.
-fn remember(line: &[u8], history: &mut History) {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Kept<'a> {
-        #[serde(default, borrow)]
-        message: Option<Message<'a>>,
-        #[serde(default)]
-        is_sidechain: bool,
-        #[serde(default)]
-        is_meta: bool,
-        #[serde(default)]
-        is_api_error_message: bool,
-        #[serde(rename = "type", borrow)]
-        kind: Cow<'a, str>,
-    }
-    let Ok(kept) = serde_json::from_slice::<Kept<'_>>(line) else { return };
-    if kept.is_sidechain || kept.is_meta || kept.is_api_error_message {
-        return;
-    }
-    let Some(message) = kept.message else { return };
-    match &*kept.kind {
-        "user" => match message.text() {
-            Some(text) => history.prompt(text),
-            None => message.results().iter().for_each(|result| history.answer(&result.tool_use_id)),
-        },
-        "assistant" => {
-            for block in message.blocks() {
-                match block {
-                    Block::Text { text } => history.text(text),
-                    Block::ToolUse { id, .. } => history.call(id),
-                    _ => {}
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
 /// What is kept between lines.
@@ -217,6 +213,8 @@ struct Stream {
     files: HashMap<String, String>,
     trouble: Option<Trouble>,
     limit: Option<Limit>,
+    /// The last message, where no call of it waits for its result.
+    mark: Option<String>,
     ended: bool,
 }
 
@@ -319,6 +317,9 @@ impl Stream {
             return;
         }
         let from_a_helper = line.parent_tool_use_id.is_some();
+        if !from_a_helper {
+            self.mark = line.uuid.map(Cow::into_owned).filter(|_| !message.calls());
+        }
         for block in message.blocks() {
             match block {
                 // What a sub-agent says is for the agent; what it does is for the journal.
@@ -411,6 +412,7 @@ impl Stream {
                 _ => Ending::Finished,
             },
         };
+        heard.signals.extend(self.mark.take().map(Signal::Mark));
         heard.end(ending);
     }
 

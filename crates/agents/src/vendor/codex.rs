@@ -65,6 +65,8 @@ impl Vendor for Codex {
                 acp: true,
                 cost: false,
                 permission: true,
+                tools: true,
+                rewind: true,
             },
             stop_signal: 15,
             argument_limit: None,
@@ -93,6 +95,10 @@ impl Vendor for Codex {
             Some(native) => program.instead(native),
             None => program,
         }
+    }
+
+    fn context_tokens(&self) -> u64 {
+        272_000
     }
 
     fn signed_in(&self, world: &World) -> SignIn {
@@ -128,6 +134,9 @@ impl Vendor for Codex {
         let mut call = Call::new(["app-server"]);
         // Without it, it waits for the network for ever, and nobody hears of it.
         call.pair("--disable", "unbounded_connection_retries");
+        if let Some(server) = job.tools {
+            call.pair("-c", server.toml());
+        }
         call.args(job.extra);
         call
     }
@@ -151,9 +160,12 @@ impl Vendor for Codex {
                 thread["excludeTurns"] = true.into();
                 "thread/resume"
             }
-            Conversation::Fork { from, .. } => {
+            Conversation::Fork { from, at, .. } => {
                 thread["threadId"] = from.into();
                 thread["excludeTurns"] = true.into();
+                if let Some(turn) = at {
+                    thread["lastTurnId"] = turn.into();
+                }
                 "thread/fork"
             }
         };
@@ -215,6 +227,21 @@ impl Vendor for Codex {
         // Two that fit are one too many to choose from.
         let id = ids.next()?;
         ids.next().is_none().then_some(id)
+    }
+
+    fn home_of(
+        &self,
+        world: &World,
+        _cwd: &Path,
+        id: &str,
+        name: &str,
+        bytes: &[u8],
+    ) -> Option<PathBuf> {
+        // A fork is not whole without the file that it was forked from.
+        let whole = memchr::memmem::find(bytes, b"\"history_base\"").is_none();
+        let date = name.strip_prefix("rollout-")?.get(..10)?.replace('-', "/");
+        let ours = whole && name.ends_with(&format!("-{id}.jsonl"));
+        ours.then(|| config_dir(world).join("sessions").join(date).join(name))
     }
 }
 
@@ -419,6 +446,7 @@ impl Server {
     }
 
     fn completed(&mut self, turn: &Value, heard: &mut Heard) {
+        heard.signals.extend(self.turn.clone().map(Signal::Mark));
         let ending = match text(turn, &["status"]) {
             Some("completed") => Ending::Finished,
             Some("interrupted") => Ending::Cancelled,

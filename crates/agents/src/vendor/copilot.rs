@@ -17,12 +17,12 @@ use std::{
 
 use segue_core::{Permission, usage::Usage};
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
 use self::failure::{Failure, quotas};
 use super::{
     Abilities, Call, Card, Conversation, Dialogue, Ending, Heard, History, Job, Opening, Program,
-    SignIn, Signal, ToolEnd, Trouble, Unreadable, Vendor, World, found::package_of,
+    SignIn, Signal, ToolEnd, ToolServer, Trouble, Unreadable, Vendor, World, found::package_of,
     history::read_lines, json,
 };
 
@@ -50,6 +50,8 @@ impl Vendor for Copilot {
                 // It counts requests, not money.
                 cost: false,
                 permission: true,
+                tools: true,
+                rewind: false,
             },
             stop_signal: 2,
             argument_limit: None,
@@ -118,6 +120,11 @@ impl Vendor for Copilot {
         if job.permission != Permission::Full {
             call.env("COPILOT_ALLOW_ALL", "false");
         }
+        if let Some(server) = job.tools {
+            let settings = server.json(&json!({ "type": "local", "tools": ["*"] }));
+            call.pair("--additional-mcp-config", settings.to_string());
+            call.arg(format!("--allow-tool={}", ToolServer::NAME));
+        }
         if let Some(model) = job.model {
             call.pair("--model", model);
         }
@@ -145,6 +152,17 @@ impl Vendor for Copilot {
         let mut history = History::new(path.clone());
         read_lines(&path, |line| remember(line, &mut history))?;
         Ok(Some(history))
+    }
+
+    fn home_of(
+        &self,
+        world: &World,
+        _cwd: &Path,
+        id: &str,
+        name: &str,
+        _bytes: &[u8],
+    ) -> Option<PathBuf> {
+        (name == "events.jsonl").then(|| events(world, id))
     }
 }
 

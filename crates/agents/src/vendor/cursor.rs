@@ -43,6 +43,8 @@ impl Vendor for Cursor {
                 acp: true,
                 cost: false,
                 permission: true,
+                tools: false,
+                rewind: false,
             },
             stop_signal: 2,
             argument_limit: None,

@@ -75,6 +75,9 @@ pub enum Signal {
         trouble: Trouble,
         wait: Option<std::time::Duration>,
     },
+    /// Where the conversation stands now, as [`Conversation::Fork`](super::Conversation) takes it
+    /// for `at`. The last one of a turn counts.
+    Mark(String),
     /// A step that did nothing. Too many in a row are a loop.
     Empty,
     /// Something for people.

@@ -156,6 +156,7 @@ mod tests {
             extra,
             world,
             files: Path::new("files"),
+            tools: None,
         }
     }
 

@@ -13,6 +13,7 @@
 //!
 //! It reads `@file` in a prompt, and puts a space before any other `@`.
 
+mod home;
 mod session;
 mod stderr;
 
@@ -29,7 +30,10 @@ use segue_core::{Permission, usage::Usage};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
-use self::{session::fullest, stderr::Stderr};
+use self::{
+    session::{fullest, project},
+    stderr::Stderr,
+};
 use super::{
     Abilities, Call, Card, Conversation, Dialogue, Ending, Heard, History, Job, Opening, SignIn,
     Signal, ToolEnd, Trouble, Unreadable, Vendor, World,
@@ -71,10 +75,16 @@ impl Vendor for Gemini {
                 // with nobody to ask, the program takes that for a yes. Only a file with a policy
                 // (`--policy`) keeps it from that.
                 permission: true,
+                tools: true,
+                rewind: false,
             },
             stop_signal: 15,
             argument_limit: None,
         }
+    }
+
+    fn context_tokens(&self) -> u64 {
+        1_000_000
     }
 
     fn signed_in(&self, world: &World) -> SignIn {
@@ -128,8 +138,10 @@ impl Vendor for Gemini {
             Permission::Full => "yolo",
         };
         call.pair("--approval-mode", mode);
+        let tools = home::attach(&mut call, job);
         if job.permission != Permission::Full {
-            call.pair("--policy", job.files.join(POLICY_FILE)).file(POLICY_FILE, POLICY);
+            let policy = format!("{POLICY}{}", if tools { home::POLICY } else { "" });
+            call.pair("--policy", job.files.join(POLICY_FILE)).file(POLICY_FILE, policy);
         }
         if let Some(model) = job.model {
             call.pair("--model", model);
@@ -150,27 +162,41 @@ impl Vendor for Gemini {
 
     /// Only of this working directory: it resumes no others.
     fn history(&self, world: &World, cwd: &Path, id: &str) -> io::Result<Option<History>> {
-        let Some(dir) = project(world, cwd) else { return Ok(None) };
+        let Some(dir) = project(&config_dir(world), cwd) else { return Ok(None) };
         fullest(&dir, id)
+    }
+
+    fn home_of(
+        &self,
+        world: &World,
+        cwd: &Path,
+        _id: &str,
+        name: &str,
+        _bytes: &[u8],
+    ) -> Option<PathBuf> {
+        let dir = config_dir(world);
+        let known = project(&dir, cwd);
+        // It takes a directory of this name for its own, and writes down whose it is.
+        let project = known.or_else(|| {
+            let name = cwd.file_name()?.to_string_lossy().to_lowercase();
+            let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+            Some(dir.join("tmp").join(name.chars().map(plain).collect::<String>()))
+        })?;
+        Some(project.join("chats").join(name))
     }
 }
 
-fn config_dir(world: &World) -> PathBuf {
-    world.get("GEMINI_CLI_HOME").map_or(&*world.home, Path::new).join(".gemini")
+fn real_home(world: &World) -> &Path {
+    world.get("GEMINI_CLI_HOME").map_or(&*world.home, Path::new)
 }
 
-/// Where it keeps what belongs to a working directory. The name is in a list.
-fn project(world: &World, cwd: &Path) -> Option<PathBuf> {
-    let dir = config_dir(world);
-    let list: Value =
-        serde_json::from_slice(&std::fs::read(dir.join("projects.json")).ok()?).ok()?;
-    let name = json::text(&list, &["projects", &*cwd.to_string_lossy()])?;
-    Some(dir.join("tmp").join(name))
+fn config_dir(world: &World) -> PathBuf {
+    real_home(world).join(".gemini")
 }
 
 /// The file to make a copy of. That may be one of any working directory.
 fn forked(world: &World, cwd: &Path, id: &str) -> Option<PathBuf> {
-    let here = project(world, cwd);
+    let here = project(&config_dir(world), cwd);
     let all = std::fs::read_dir(config_dir(world).join("tmp")).into_iter().flatten().flatten();
     let dirs = here.into_iter().chain(all.map(|entry| entry.path()));
     dirs.filter_map(|dir| fullest(&dir, id).ok().flatten()).map(|history| history.path).next()

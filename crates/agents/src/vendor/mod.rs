@@ -3,8 +3,8 @@
 //! An adapter answers six questions about one vendor: is it there ([`Vendor::behind`],
 //! [`Vendor::signed_in`]), how is a conversation started, resumed and forked ([`Vendor::call`]),
 //! what do its lines mean ([`Vendor::dialogue`]), and where does it keep its sessions
-//! ([`Vendor::history`], [`Vendor::discover`]). How to write a session that the vendor's own
-//! program resumes, the sixth, will have its place here too.
+//! ([`Vendor::history`], [`Vendor::discover`]), and where one belongs that was brought from another
+//! machine ([`Vendor::home_of`]).
 //!
 //! An adapter is a translator and nothing else: it starts no process, writes no file and decides
 //! nothing. The runner does all that, the same way for every vendor. To add one: a file here, and
@@ -24,7 +24,9 @@ mod history;
 pub mod json;
 pub mod opencode;
 pub mod pi;
+mod place;
 pub mod qwen;
+mod tools;
 
 use std::{
     collections::BTreeMap,
@@ -38,6 +40,8 @@ use segue_core::Permission;
 pub use dialogue::{Dialogue, Ending, Heard, Lines, Opening, Signal, ToolEnd, Unreadable};
 pub use found::{Program, look_up, npm_version, package_of};
 pub use history::{CallMade, History, LastTurn, read_lines};
+pub use place::Link;
+pub use tools::ToolServer;
 
 pub use crate::native::ModelError as Trouble;
 
@@ -107,6 +111,10 @@ pub struct Abilities {
     pub cost: bool,
     /// It can be held to `read-only` and `edit`.
     pub permission: bool,
+    /// It takes a server of tools for one run, besides those of the user's own settings.
+    pub tools: bool,
+    /// It can fork a conversation as it stood at an earlier [`Signal::Mark`].
+    pub rewind: bool,
 }
 
 /// Who is asked, for one turn.
@@ -122,6 +130,8 @@ pub struct Job<'a> {
     pub world: &'a World,
     /// Where the files of [`Call::file`] will be.
     pub files: &'a Path,
+    /// Our own tools, for a vendor that [can](Abilities::tools) take them.
+    pub tools: Option<ToolServer<'a>>,
 }
 
 /// Which of the vendor's conversations the turn belongs to.
@@ -134,10 +144,12 @@ pub enum Conversation<'a> {
     Resume {
         id: &'a str,
     },
-    /// A copy of `from`, called `id` where we can choose.
+    /// A copy of `from`, called `id` where we can choose; of all of it, or of what was there at a
+    /// [`Signal::Mark`], for a vendor that [can](Abilities::rewind) do that.
     Fork {
         from: &'a str,
         id: &'a str,
+        at: Option<&'a str>,
     },
 }
 
@@ -187,8 +199,12 @@ pub struct Call {
     pub env: Vec<Variable>,
     /// The index of the argument that is the prompt, which is not for the journal.
     pub prompt_at: Option<usize>,
-    /// Names and texts of files that have to be there first, below [`Job::files`].
-    pub files: Vec<(&'static str, &'static str)>,
+    /// Names and texts of files that have to be there first, below [`Job::files`], with the
+    /// directories that they are in.
+    pub files: Vec<(&'static str, String)>,
+    /// Links that have to be there first, in the place of any file or link of that name:
+    /// [`Call::prepare`] makes both.
+    pub links: Vec<Link>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -221,8 +237,18 @@ impl Call {
     }
 
     /// A file that the program reads its orders from, where it takes them in no other way.
-    pub fn file(&mut self, name: &'static str, text: &'static str) -> &mut Self {
-        self.files.push((name, text));
+    pub fn file(&mut self, name: &'static str, text: impl Into<String>) -> &mut Self {
+        self.files.push((name, text.into()));
+        self
+    }
+
+    pub fn link(&mut self, name: PathBuf, to: PathBuf) -> &mut Self {
+        self.links.push(Link { name, to, dir: false });
+        self
+    }
+
+    pub fn link_dir(&mut self, name: PathBuf, to: PathBuf) -> &mut Self {
+        self.links.push(Link { name, to, dir: true });
         self
     }
 
@@ -288,6 +314,11 @@ pub trait Vendor: std::fmt::Debug + Send + Sync {
         program
     }
 
+    /// How much the smallest of its usual models takes in at once.
+    fn context_tokens(&self) -> u64 {
+        128_000
+    }
+
     fn signed_in(&self, world: &World) -> SignIn;
 
     /// What a permission is in the vendor's own terms, for people.
@@ -303,6 +334,19 @@ pub trait Vendor: std::fmt::Debug + Send + Sync {
     /// What the vendor's own file remembers of a session; `None` where it has no such session, and
     /// an error where nobody can tell.
     fn history(&self, world: &World, cwd: &Path, id: &str) -> std::io::Result<Option<History>>;
+
+    /// Where the file of a session that was brought from another machine belongs here, for someone
+    /// who works in `cwd`; `None` where putting it there is not enough.
+    fn home_of(
+        &self,
+        _world: &World,
+        _cwd: &Path,
+        _id: &str,
+        _name: &str,
+        _bytes: &[u8],
+    ) -> Option<PathBuf> {
+        None
+    }
 
     /// Finds the id of a session that died before it could tell: by working directory, by time and
     /// by its first prompt, all three. Never "the newest".
@@ -330,6 +374,10 @@ impl Vendor for &'static dyn Vendor {
         (**self).behind(program)
     }
 
+    fn context_tokens(&self) -> u64 {
+        (**self).context_tokens()
+    }
+
     fn signed_in(&self, world: &World) -> SignIn {
         (**self).signed_in(world)
     }
@@ -348,6 +396,17 @@ impl Vendor for &'static dyn Vendor {
 
     fn history(&self, world: &World, cwd: &Path, id: &str) -> std::io::Result<Option<History>> {
         (**self).history(world, cwd, id)
+    }
+
+    fn home_of(
+        &self,
+        world: &World,
+        cwd: &Path,
+        id: &str,
+        name: &str,
+        bytes: &[u8],
+    ) -> Option<PathBuf> {
+        (**self).home_of(world, cwd, id, name, bytes)
     }
 
     fn discover(

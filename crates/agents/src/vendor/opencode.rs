@@ -25,7 +25,8 @@ use serde_json::Value;
 
 use super::{
     Abilities, Call, Card, Conversation, Dialogue, Ending, Heard, History, Job, Opening, Program,
-    SignIn, Signal, ToolEnd, Trouble, Unreadable, Vendor, World, found::package_of, json,
+    SignIn, Signal, ToolEnd, ToolServer, Trouble, Unreadable, Vendor, World, found::package_of,
+    json,
 };
 
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +57,8 @@ impl Vendor for OpenCode {
                 acp: true,
                 cost: true,
                 permission: true,
+                tools: true,
+                rewind: false,
             },
             // It does not heed the other one while it waits for the model.
             stop_signal: 15,
@@ -108,9 +111,15 @@ impl Vendor for OpenCode {
                 call.pair("-s", from).arg("--fork");
             }
         }
+        const CONFIG: &str = "OPENCODE_CONFIG_CONTENT";
+        let settings = job.tools.and_then(|server| server.opencode(job.world.get(CONFIG)));
+        let ours = settings.is_some();
+        if let Some(settings) = settings {
+            call.env(CONFIG, settings);
+        }
         match job.permission {
-            Permission::ReadOnly => call.env("OPENCODE_PERMISSION", rules(&LOOK)),
-            Permission::Edit => call.env("OPENCODE_PERMISSION", rules(&EDIT)),
+            Permission::ReadOnly => call.env("OPENCODE_PERMISSION", rules(&LOOK, ours)),
+            Permission::Edit => call.env("OPENCODE_PERMISSION", rules(&EDIT, ours)),
             Permission::Full => call.arg("--auto"),
         };
         if let Some(model) = job.model {
@@ -147,9 +156,10 @@ impl Vendor for OpenCode {
 }
 
 /// The rules as its variable takes them.
-fn rules(allowed: &[&str]) -> String {
+fn rules(allowed: &[&str], our_tools: bool) -> String {
     let mut text = r#"{"*":"deny""#.to_owned();
-    for name in allowed {
+    let ours = our_tools.then(|| format!("{}_*", ToolServer::NAME));
+    for name in allowed.iter().copied().chain(ours.as_deref()) {
         text.push_str(&format!(r#","{name}":"allow""#));
     }
     // By name too: a user's own general rule would keep its place before his own special ones.

@@ -50,6 +50,8 @@ impl Vendor for Pi {
                 acp: false,
                 cost: true,
                 permission: true,
+                tools: false,
+                rewind: false,
             },
             // After SIGINT its commands run on.
             stop_signal: 15,
@@ -107,7 +109,9 @@ impl Vendor for Pi {
             Conversation::New { id } => call.pair("--session-id", id),
             // The other flag would begin a new one where there is none.
             Conversation::Resume { id } => call.pair("--session", id),
-            Conversation::Fork { from, id } => call.pair("--fork", from).pair("--session-id", id),
+            Conversation::Fork { from, id, .. } => {
+                call.pair("--fork", from).pair("--session-id", id)
+            }
         };
         // It asks nobody: a tool is there or it is not.
         match job.permission {

@@ -61,6 +61,8 @@ impl Vendor for Qwen {
                 acp: true,
                 cost: false,
                 permission: true,
+                tools: false,
+                rewind: false,
             },
             stop_signal: 2,
             argument_limit: None,

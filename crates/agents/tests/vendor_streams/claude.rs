@@ -108,7 +108,7 @@ fn what_it_is_called_with() {
         called(Conversation::New { id: ID }, Permission::Edit),
         format!("{basis} --session-id {ID} --permission-mode acceptEdits")
     );
-    let forked = called(Conversation::Fork { from: "old", id: ID }, Permission::Full);
+    let forked = called(Conversation::Fork { from: "old", id: ID, at: None }, Permission::Full);
     assert_eq!(
         forked,
         format!(

@@ -54,7 +54,7 @@ fn a_resumed_turn_counts_only_itself() {
     assert_eq!(said[2]["params"]["threadId"], THREAD);
     let one = Usage { input: 11, output: 7, ..Usage::default() };
     assert_eq!(used(&heard), one, "the counts of the turns before are told again, and not ours");
-    let (heard, said) = talk(Conversation::Fork { from: THREAD, id: ID }, "forked");
+    let (heard, said) = talk(Conversation::Fork { from: THREAD, id: ID, at: None }, "forked");
     assert_eq!(said[2]["method"], "thread/fork");
     assert_eq!(used(&heard), one);
     assert_ne!(heard[0], Signal::Session(THREAD.to_owned()));

@@ -214,7 +214,7 @@ fn each_conversation_and_permission_has_its_flags() {
     );
     let path = path.display();
     assert_eq!(
-        shown(Conversation::Fork { from: ID, id: "n" }, Permission::Edit),
+        shown(Conversation::Fork { from: ID, id: "n", at: None }, Permission::Edit),
         format!(
             "{head} --session-file {path} --approval-mode auto_edit --policy files/gemini-policy.toml"
         )

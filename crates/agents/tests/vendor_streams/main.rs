@@ -8,3 +8,4 @@ mod gemini;
 mod pi;
 mod qwen;
 mod support;
+mod tools;

@@ -166,7 +166,7 @@ fn each_conversation_and_permission_has_its_flags() {
         "-p --mode json --session n --tools read,grep,find,ls"
     );
     assert_eq!(
-        shown(Conversation::Fork { from: "o", id: "n" }, Permission::Edit),
+        shown(Conversation::Fork { from: "o", id: "n", at: None }, Permission::Edit),
         "-p --mode json --fork o --session-id n --tools read,grep,find,ls,edit,write"
     );
 }

@@ -47,7 +47,7 @@ fn a_resumed_turn_counts_its_own_tokens_only() {
     let count = |world, conversation| used(&all(&Qwen, world, conversation, "resumed", Some(0)));
     let two = Usage { input: 200, output: 50, cache_read: 60, cache_write: 0, reasoning: 0 };
     assert_eq!(count(&home.world, Conversation::Resume { id }), two);
-    assert_eq!(count(&home.world, Conversation::Fork { from: id, id: ID }), two);
+    assert_eq!(count(&home.world, Conversation::Fork { from: id, id: ID, at: None }), two);
     // Without the file nobody knows what was before, and only what the stream shows is counted.
     assert_eq!(count(&World::default(), Conversation::Resume { id }), TURN);
 }
@@ -201,7 +201,7 @@ fn each_conversation_and_permission_has_its_flags() {
         format!("{head} --resume n --approval-mode default {beyond}")
     );
     assert_eq!(
-        shown(Conversation::Fork { from: "o", id: "n" }, Permission::Edit),
+        shown(Conversation::Fork { from: "o", id: "n", at: None }, Permission::Edit),
         format!("{head} --resume o --fork-session --approval-mode auto-edit {beyond}")
     );
     assert_eq!(

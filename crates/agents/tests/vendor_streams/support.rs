@@ -25,6 +25,7 @@ pub(crate) fn job<'a>(world: &'a World, conversation: Conversation<'a>) -> Job<'
         extra: &[],
         world,
         files: Path::new("files"),
+        tools: None,
     }
 }
 

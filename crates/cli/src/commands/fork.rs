@@ -9,7 +9,7 @@ use segue_journal::home::NewSession;
 
 use crate::{
     commands::{
-        run::{CapFlags, check_free, launch_new, workspace},
+        run::{CapFlags, Manner, check_free, launch_new, workspace},
         worker::{NATIVE, Wishes, hire},
     },
     context::Context,
@@ -88,8 +88,10 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
             vendor_session: Some(from),
             how: How::Forked,
         }),
+        packet: None,
+        fallback: identity.fallback.clone(),
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    launch_new(context, new, worker)
+    launch_new(context, &config, new, worker, Manner::default(), None)
 }

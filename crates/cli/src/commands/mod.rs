@@ -1,14 +1,27 @@
 //! Every command: a file, an `Args`, a `run`.
 
 mod agents;
+mod ask;
+mod carry;
 mod config;
 mod demo;
 mod doctor;
+mod edited;
+mod export;
 mod fork;
+mod gc;
 mod generate;
+mod go_on;
+mod handoff;
+mod import;
 mod list;
 mod log;
+mod mcp;
+mod offer;
+mod pick;
+mod place;
 mod resume;
+mod rewind;
 mod rm;
 mod run;
 mod show;
@@ -22,17 +35,24 @@ use crate::{context::Context, error::CommandResult};
 pub(crate) enum Command {
     Run(run::Args),
     Resume(resume::Args),
+    Handoff(handoff::Args),
+    Rewind(rewind::Args),
     Fork(fork::Args),
+    Export(export::Args),
+    Import(import::Args),
     List(list::Args),
     Show(show::Args),
     Log(log::Args),
     Watch(watch::Args),
     Verify(verify::Args),
     Rm(rm::Args),
+    Gc(gc::Args),
     Config(config::Args),
     Agents(agents::Args),
     Doctor(doctor::Args),
     Demo(demo::Args),
+    #[command(hide = true)]
+    Mcp(mcp::Args),
     Completions(generate::Completions),
     Man(generate::Man),
     #[command(hide = true)]
@@ -44,17 +64,23 @@ impl Command {
         match self {
             Self::Run(args) => run::run(context, args),
             Self::Resume(args) => resume::run(context, args),
+            Self::Handoff(args) => handoff::run(context, &args),
+            Self::Rewind(args) => rewind::run(context, args),
             Self::Fork(args) => fork::run(context, args),
+            Self::Export(args) => export::run(context, &args),
+            Self::Import(args) => import::run(context, &args),
             Self::List(args) => list::run(context, &args),
             Self::Show(args) => show::run(context, &args),
             Self::Log(args) => log::run(context, &args),
             Self::Watch(args) => watch::run(context, &args),
             Self::Verify(args) => verify::run(context, &args),
+            Self::Gc(args) => gc::run(context, &args),
             Self::Rm(args) => rm::run(context, &args),
             Self::Config(args) => config::run(context, args),
             Self::Agents(args) => agents::run(context, &args),
             Self::Doctor(args) => doctor::run(context, &args),
             Self::Demo(args) => demo::run(context, &args),
+            Self::Mcp(args) => mcp::run(context, args),
             Self::Completions(args) => generate::completions(&args),
             Self::Man(args) => generate::man(&args),
             Self::Reference(args) => generate::reference(&args),

@@ -1,18 +1,19 @@
 //! `segue rm`: remove a session for good.
 
-use std::io::{self, IsTerminal, Write};
-
 use segue_core::Exit;
+use segue_loops::worktree::Leavings;
 use serde_json::json;
 
 use crate::{
+    commands::ask,
     context::{Context, say},
     error::{CommandError, CommandResult},
 };
 
 /// Remove sessions for good
 ///
-/// Their numbers are not given again. Files in the workspace are not touched.
+/// Their numbers are not given again. Files in the workspace are not touched; a worktree of the
+/// session's own goes with it, unless it holds work that is nowhere else.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   segue rm 7
@@ -21,7 +22,7 @@ pub(crate) struct Args {
     /// Numbers, names, ids or starts of ids
     #[arg(required = true, value_name = "SESSION")]
     sessions: Vec<String>,
-    /// Do not ask
+    /// Do not ask, also where work is lost that is nowhere else
     #[arg(long, short)]
     force: bool,
 }
@@ -37,21 +38,40 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         };
         chosen.push((found, at));
     }
+    let mut losses = Vec::new();
     for (found, _) in &chosen {
-        let what = match found.open(&context.home) {
-            Ok(session) => format!("{} events", session.state().seq),
-            Err(error) => error.to_string(),
+        let selector = found.selector();
+        let (what, loss) = match found.open(&context.home) {
+            Ok(session) => {
+                let loss = Leavings::of(&session).loss();
+                (format!("{} events", session.state().seq), loss)
+            }
+            Err(error) => (error.to_string(), Vec::new()),
         };
-        say(&format!("session {}: {what}, in {}", found.selector(), found.dir.display()));
+        say(&format!("session {selector}: {what}, in {}", found.dir.display()));
+        losses.extend(loss.into_iter().map(|line| format!("session {selector} loses {line}")));
     }
-    if !args.force && !confirmed(&args.sessions)? {
+    for loss in &losses {
+        say(&format!("  {loss}"));
+    }
+    if !args.force && !confirmed(&args.sessions, !losses.is_empty())? {
         say("nothing was removed");
         return Ok(Exit::Done);
     }
     let mut removed = Vec::new();
     for (found, at) in chosen {
-        context.home.remove(&at, &context.me())?;
-        removed.push(found.selector());
+        let selector = found.selector();
+        let leavings = found.open(&context.home).ok().map(|session| Leavings::of(&session));
+        context
+            .home
+            .remove(&at, &context.me())
+            .map_err(|error| CommandError::from(error).about(&selector))?;
+        if let Some(leavings) = leavings {
+            for trouble in leavings.remove() {
+                say(&format!("note: {trouble}"));
+            }
+        }
+        removed.push(selector);
     }
     if context.json {
         context.print_json(&json!({ "removed": removed }))?;
@@ -61,15 +81,13 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     Ok(Exit::Done)
 }
 
-fn confirmed(sessions: &[String]) -> Result<bool, CommandError> {
-    if !io::stdin().is_terminal() {
-        return Err(CommandError::usage("there is no terminal to ask on")
-            .hint(format!("remove without a question: segue rm --force {}", sessions.join(" "))));
-    }
-    let mut err = io::stderr().lock();
-    let _ = write!(err, "remove for good, with all that is recorded? [y/N] ");
-    let _ = err.flush();
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer)?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+fn confirmed(sessions: &[String], loses: bool) -> Result<bool, CommandError> {
+    let question = match loses {
+        true => "remove for good, with work that is nowhere else?",
+        false => "remove for good, with all that is recorded?",
+    };
+    ask::confirm(question).ok_or_else(|| {
+        CommandError::usage("there is no terminal to ask on")
+            .hint(format!("remove without a question: segue rm --force {}", sessions.join(" ")))
+    })
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use segue_core::{
-    Exit, Permission,
+    Permission,
     caps::Caps,
     identity::{LoopKind, RepoRef},
     selector::check_name,
@@ -17,7 +17,11 @@ use segue_loops::launch::{self, Surroundings, Worker};
 use segue_runner::Interrupt;
 
 use crate::{
-    commands::worker::{NATIVE, Wishes, agent_names, hire, known_agent, terms},
+    commands::{
+        go_on::{Request, go_on},
+        offer::{self, Offer},
+        worker::{NATIVE, Wishes, hire, known_agent, no_such_agent, terms},
+    },
     config::{Config, parse_count, parse_duration, parse_money},
     context::{Context, view_error},
     error::{CommandError, CommandResult},
@@ -37,6 +41,8 @@ use crate::{
   segue run codex \"Explain this code\" --permission read-only
   segue run acp:\"opencode acp\" \"Fix the failing test\"
   segue run native \"Fix the failing test\" --model anthropic/claude-sonnet-4-5
+  segue run claude \"Fix the failing test\" --fallback codex,native
+  segue run x --resume \"Continue from the current state\"
   segue run \"Make it pass\" --proof \"cargo test\" --max-turns 10 --max-time 2h
   git diff | segue run --model script:review.toml -"
 )]
@@ -71,6 +77,27 @@ pub(crate) struct Args {
     /// The work is done when this command succeeds; its output is the next prompt until then
     #[arg(long, value_name = "COMMAND")]
     proof: Option<String>,
+    /// Who goes on when the agent runs into its limit, in this order: codex,gemini,native
+    #[arg(long, value_name = "AGENTS", help_heading = "Limits and hand-offs")]
+    fallback: Option<String>,
+    /// Where a limit stops the work and nobody else can go on, wait until it has reset
+    #[arg(long, help_heading = "Limits and hand-offs")]
+    wait: bool,
+    /// Give the work back to the first agent once its limit has reset
+    #[arg(long = "return", help_heading = "Limits and hand-offs")]
+    give_back: bool,
+    /// Go on with the latest session of this repository, with this agent
+    #[arg(long, help_heading = "Limits and hand-offs")]
+    resume: bool,
+    /// Go on with this session, with this agent
+    #[arg(long, value_name = "SESSION", help_heading = "Limits and hand-offs")]
+    from: Option<String>,
+    /// Start anew, also where a session of this repository could be resumed
+    #[arg(long, conflicts_with_all = ["resume", "from"], help_heading = "Limits and hand-offs")]
+    new: bool,
+    /// Work in a worktree of the session's own, on its own branch
+    #[arg(long)]
+    worktree: bool,
     #[command(flatten)]
     caps: CapFlags,
     /// Flags for the vendor's program, passed on as they are
@@ -128,7 +155,14 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         return Err(CommandError::usage("--proof is empty: such a proof would always pass"));
     }
     let config = context.config()?;
+    if args.resume || args.from.is_some() {
+        return resumed(context, args);
+    }
     let (agent, prompt) = agent_and_prompt(context, &config, &args)?;
+    if let Offer::Resume(found) = offer::ask(context, &config, args.dir.as_deref(), args.new)? {
+        let request = Request { prompt: Some(prompt), with: Some(agent), ..Request::default() };
+        return go_on(context, &found, request);
+    }
     let wishes =
         Wishes { model: args.model.as_deref(), permission: args.permission, ..Wishes::default() };
     if agent == NATIVE && !args.vendor_args.is_empty() {
@@ -156,21 +190,66 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         proof: args.proof,
         caps: config.caps().overridden_by(args.caps.caps()),
         lineage: None,
+        packet: None,
+        fallback: fallback(&config, args.fallback.as_deref())?,
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    launch_new(context, new, worker)
+    let manner = Manner { number: None, wait: args.wait, give_back: args.give_back };
+    let slug = args.worktree.then(|| new.prompt.clone());
+    launch_new(context, &config, new, worker, manner, slug.as_deref())
+}
+
+/// `segue run x --resume "…"`: the latest session of this repository, or the one after `--from`,
+/// goes on with this agent.
+fn resumed(context: &Context, args: Args) -> CommandResult {
+    let (agent, prompt) = words(&args)?;
+    let wanted = agent.map(|word| known_agent(word).ok_or_else(|| no_such_agent(word)));
+    let prompt = match prompt.is_some() || args.prompt_file.is_some() {
+        true => Some(read_prompt(context, prompt, args.prompt_file.as_deref(), NATIVE)?),
+        false => None,
+    };
+    let found = match args.from.as_deref() {
+        Some(from) => context.find(Some(from))?,
+        None if prompt.is_some() => context.find(None)?,
+        None => context.find_resumable(None)?,
+    };
+    let request = Request {
+        prompt,
+        with: wanted.transpose()?,
+        wait: args.wait,
+        give_back: false,
+        model: args.model.clone(),
+        permission: args.permission,
+        dir: args.dir.clone(),
+        caps: args.caps.caps(),
+        ..Request::default()
+    };
+    go_on(context, &found, request)
+}
+
+/// Who goes on after a limit, by their full names: a typing error should not wait for the limit.
+fn fallback(config: &Config, named: Option<&str>) -> Result<Vec<String>, CommandError> {
+    let words = named.map_or_else(|| config.fallback(), crate::config::words);
+    words.iter().map(|word| known_agent(word).ok_or_else(|| no_such_agent(word))).collect()
 }
 
 /// Creates a session and works on it.
-pub(crate) fn launch_new(context: &Context, new: NewSession, worker: Worker) -> CommandResult {
+pub(crate) fn launch_new(
+    context: &Context,
+    config: &Config,
+    new: NewSession,
+    worker: Worker,
+    manner: Manner,
+    worktree: Option<&str>,
+) -> CommandResult {
     // Before there is a session that could not be started.
     worker.check_price(new.caps)?;
     let (agent, permission) = (new.agent.clone(), new.permission);
     let mut watcher = Watcher::new(context);
     let interrupt = Interrupt::install()?;
     let (session, number) = {
-        let around = surroundings(context, &mut watcher, interrupt.clone());
+        let around = surroundings(context, config, &mut watcher, interrupt.clone(), manner);
         launch::create(&context.home, new, &around)?
     };
     let dir = session.session().dir().to_owned();
@@ -178,22 +257,44 @@ pub(crate) fn launch_new(context: &Context, new: NewSession, worker: Worker) -> 
     if let Some(terms) = terms(&agent, permission) {
         watcher.remark(&format!("{agent} may {terms}"));
     }
-    let around = surroundings(context, &mut watcher, interrupt);
-    let stop = launch::start(session, worker, around)?;
+    let manner = Manner { number: Some(number), ..manner };
+    let around = surroundings(context, config, &mut watcher, interrupt, manner);
+    let stop = launch::start(session, worker, worktree, around)?;
     conclude(context, watcher, &number.to_string(), &dir, &stop)
 }
 
+/// What a run needs to know besides its agent and its prompt.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    pub(crate) number: Option<u64>,
+    pub(crate) wait: bool,
+    pub(crate) give_back: bool,
+}
+
 pub(crate) fn surroundings<'a>(
-    context: &Context,
+    context: &'a Context,
+    config: &'a Config,
     watcher: &'a mut Watcher,
     interrupt: Interrupt,
+    manner: Manner,
 ) -> Surroundings<'a> {
+    let Manner { number, wait, give_back } = manner;
     Surroundings {
         clock: std::sync::Arc::clone(&context.clock),
         interrupt,
         observer: watcher,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
         me: context.me(),
+        home: context.home.clone(),
+        number,
+        hire: Box::new(move |agent, model| {
+            let wishes = Wishes { model, ..Wishes::default() };
+            let hired = hire(context, config, agent, wishes);
+            hired.map(|(_, worker)| worker).map_err(|error| error.short())
+        }),
+        wait,
+        give_back,
+        checkpoints: config.checkpoints(),
     }
 }
 
@@ -202,9 +303,30 @@ fn agent_and_prompt(
     config: &Config,
     args: &Args,
 ) -> Result<(String, String), CommandError> {
+    let (agent, prompt) = words(args)?;
+    let wanted = agent.unwrap_or_else(|| config.get("agent").unwrap_or("native"));
+    if let "acp:" | "exec:" = wanted.trim() {
+        return Err(CommandError::usage(format!("a command is missing: {wanted}COMMAND")));
+    }
+    let agent = known_agent(wanted).ok_or_else(|| {
+        let error = no_such_agent(wanted);
+        match (agent, prompt) {
+            (Some(agent), Some(prompt)) => {
+                let meant = quoted(&[agent, prompt]);
+                error.hint(format!("a prompt of several words needs quotes: {meant}"))
+            }
+            _ => error,
+        }
+    })?;
+    let prompt = read_prompt(context, prompt, args.prompt_file.as_deref(), &agent)?;
+    Ok((agent, prompt))
+}
+
+/// The agent and the prompt, as far as they were given.
+fn words(args: &Args) -> Result<(Option<&str>, Option<&str>), CommandError> {
     let words: Vec<&str> =
         args.first.iter().chain(&args.second).chain(&args.rest).map(String::as_str).collect();
-    let (agent, prompt) = match words[..] {
+    Ok(match words[..] {
         [agent, prompt] => (Some(agent), Some(prompt)),
         [word] if known_agent(word).is_some() => (Some(word), None),
         [prompt] => (None, Some(prompt)),
@@ -214,22 +336,7 @@ fn agent_and_prompt(
                 CommandError::usage("a prompt of several words needs quotes").hint(quoted(&words))
             );
         }
-    };
-    let wanted = agent.unwrap_or_else(|| config.get("agent").unwrap_or("native"));
-    if let "acp:" | "exec:" = wanted.trim() {
-        return Err(CommandError::usage(format!("a command is missing: {wanted}COMMAND")));
-    }
-    let agent = known_agent(wanted).ok_or_else(|| {
-        let error =
-            CommandError::new(Exit::AgentMissing, format!("there is no agent `{wanted}` here"))
-                .hint(format!("the agents are: {} (segue agents)", agent_names()));
-        match words.len() {
-            2 => error.hint(format!("a prompt of several words needs quotes: {}", quoted(&words))),
-            _ => error,
-        }
-    })?;
-    let prompt = read_prompt(context, prompt, args.prompt_file.as_deref(), &agent)?;
-    Ok((agent, prompt))
+    })
 }
 
 /// What was probably meant by several words.

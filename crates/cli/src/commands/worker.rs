@@ -27,6 +27,12 @@ pub(crate) fn known_agent(word: &str) -> Option<String> {
     }
 }
 
+/// A name that no agent has.
+pub(crate) fn no_such_agent(word: &str) -> CommandError {
+    CommandError::new(Exit::AgentMissing, format!("there is no agent `{word}` here"))
+        .hint(format!("the agents are: {} (segue agents)", agent_names()))
+}
+
 /// All names, for people.
 pub(crate) fn agent_names() -> String {
     let vendors = vendor::ALL.iter().map(|vendor| vendor.card().name);
@@ -64,13 +70,7 @@ pub(crate) fn hire(
         let (model, native) = native_config(context, config, wishes.model)?;
         return Ok((Some(model), Worker::Native(native)));
     }
-    let Some(vendor) = vendor::find(agent) else {
-        return Err(CommandError::new(
-            Exit::AgentMissing,
-            format!("there is no agent `{agent}` here"),
-        )
-        .hint(format!("the agents are: {} (segue agents)", agent_names())));
-    };
+    let Some(vendor) = vendor::find(agent) else { return Err(no_such_agent(agent)) };
     let world = World::here();
     let program = installed(&*vendor, &world)?;
     let card = vendor.card();
@@ -94,8 +94,18 @@ pub(crate) fn hire(
     let model = wishes.model.map(str::to_owned);
     let fresh = wishes.fresh;
     let prices = config.prices();
-    let worker =
-        VendorConfig { vendor, program, world, model: model.clone(), prices, policy, watch, fresh };
+    let worker = VendorConfig {
+        vendor,
+        program,
+        world,
+        model: model.clone(),
+        prices,
+        policy,
+        watch,
+        fresh,
+        tools: config.get("agents.tools") != Some("off"),
+        segue: std::env::current_exe().unwrap_or_else(|_| "segue".into()),
+    };
     Ok((model, Worker::Vendor(worker)))
 }
 

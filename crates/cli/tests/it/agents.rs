@@ -37,9 +37,9 @@ fn any_command_is_asked_and_what_it_prints_is_its_answer() {
     let output = segue(&env, &["resume", "1", "And now?"]);
     assert_eq!((output.status, output.stdout.as_str()), (0, "This is answer 2.\n"), "{output:?}");
     let packet = told(2);
-    assert!(packet.contains("The user asked: How many \"things\"\nare there?"), "{packet}");
+    assert!(packet.contains("Asked: How many \"things\"\nare there?"), "{packet}");
     assert!(packet.contains("The agent said: This is answer 1."), "{packet}");
-    assert!(packet.ends_with("\nAnd now?"), "{packet}");
+    assert!(packet.contains("\n## What to do now\n\nAnd now?\n\n"), "{packet}");
     assert_eq!(data(&env, 1, "agent.started")[1]["said"]["text"], packet.as_str());
     assert_eq!(texts(&env), ["This is answer 1.", "This is answer 2."]);
 }

@@ -8,7 +8,7 @@ use crate::support::{at_width, env};
 #[test]
 fn the_help_of_segue() {
     let env = env();
-    assert_snapshot!(at_width(&env, 100, &["--help"]), @"
+    assert_snapshot!(at_width(&env, 100, &["--help"]), @r"
     status 0
     ── stdout
     Run coding agents so that no run is ever lost
@@ -21,13 +21,18 @@ fn the_help_of_segue() {
     Commands:
       run          Start an agent on a prompt
       resume       Go on where a session stopped
+      handoff      Write the packet for whoever goes on, or hand a running session to another agent
+      rewind       Go back to the end of an earlier turn
       fork         Begin a new session with all that another one knows
+      export       Put a session into one file, to go on with it elsewhere
+      import       Bring a session in that was exported elsewhere
       list         List sessions, the latest first [alias: ls]
       show         Show all that is known of a session
       log          Show what happened, event by event
       watch        Follow a session live, from another terminal
       verify       Check a session from its first byte to its last
       rm           Remove sessions for good
+      gc           Clear away what no session needs any more
       config       Show or change settings
       agents       List the agents: which are installed, signed in, and what they can do
       doctor       Check that all is in place that the promises rest on
@@ -120,8 +125,30 @@ fn the_help_of_run_and_resume() {
           --proof <COMMAND>
               The work is done when this command succeeds; its output is the next prompt until then
 
+          --worktree
+              Work in a worktree of the session's own, on its own branch
+
       -h, --help
               Print help (see a summary with '-h')
+
+    Limits and hand-offs:
+          --fallback <AGENTS>
+              Who goes on when the agent runs into its limit, in this order: codex,gemini,native
+
+          --wait
+              Where a limit stops the work and nobody else can go on, wait until it has reset
+
+          --return
+              Give the work back to the first agent once its limit has reset
+
+          --resume
+              Go on with the latest session of this repository, with this agent
+
+          --from <SESSION>
+              Go on with this session, with this agent
+
+          --new
+              Start anew, also where a session of this repository could be resumed
 
     Caps:
           --max-turns <N>
@@ -145,6 +172,8 @@ fn the_help_of_run_and_resume() {
       segue run codex "Explain this code" --permission read-only
       segue run acp:"opencode acp" "Fix the failing test"
       segue run native "Fix the failing test" --model anthropic/claude-sonnet-4-5
+      segue run claude "Fix the failing test" --fallback codex,native
+      segue run x --resume "Continue from the current state"
       segue run "Make it pass" --proof "cargo test" --max-turns 10 --max-time 2h
       git diff | segue run --model script:review.toml -
     "#);
@@ -170,8 +199,29 @@ fn the_help_of_run_and_resume() {
           --dry-run
               Print the plan and stop
 
+          --with <AGENT>
+              Who goes on, where that is somebody else: a hand-off
+
+          --reason <TEXT>
+              Why, for the journal and for the one who takes over
+
+          --return
+              Give the work back to the agent that began, told what happened meanwhile
+
+          --turn <N>
+              Go back to the end of this turn first; 0 is the start
+
+          --step <ID>
+              Go back to the last turn that had ended by this step
+
           --wait
               Where a limit has not reset yet, wait until it has
+
+          --now
+              Where a limit has not reset yet, try all the same
+
+          --pick
+              Choose from a list, also where one session is the obvious one
 
       -m, --model <MODEL>
               Another model for the agent
@@ -184,6 +234,12 @@ fn the_help_of_run_and_resume() {
 
           --dir <DIR>
               The workspace's new place, if it has moved
+
+          --keep-files
+              On another machine: keep files that differ from the checkpoint
+
+          --restore-files
+              Bring the files of the last checkpoint back, after a checkpoint of what is there
 
       -h, --help
               Print help (see a summary with '-h')
@@ -210,6 +266,9 @@ fn the_help_of_run_and_resume() {
       segue resume refactor "Now the tests"
       segue resume 7 --dry-run          only the plan
       segue resume 7 --wait             after a limit, as soon as it has reset
+      segue resume 7 --with codex       hand it to another agent
+      segue resume 7 --return           give it back to the agent that began
+      segue resume 7 --turn 8 "Another way"   go back to the end of turn 8 first
     "#);
 }
 
@@ -320,10 +379,11 @@ fn the_help_of_what_keeps_house() {
       segue verify --all                every session of this home
       segue verify 7 --repair           go on with what is certain; the rest is kept aside
     ");
-    assert_snapshot!(help(&env, "rm"), @"
+    assert_snapshot!(help(&env, "rm"), @r"
     Remove sessions for good
 
-    Their numbers are not given again. Files in the workspace are not touched.
+    Their numbers are not given again. Files in the workspace are not touched; a worktree of the
+    session's own goes with it, unless it holds work that is nowhere else.
 
     Usage: segue rm [OPTIONS] <SESSION>...
 
@@ -333,7 +393,7 @@ fn the_help_of_what_keeps_house() {
 
     Options:
       -f, --force
-              Do not ask
+              Do not ask, also where work is lost that is nowhere else
 
       -h, --help
               Print help (see a summary with '-h')

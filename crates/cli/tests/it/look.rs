@@ -152,13 +152,14 @@ fn one_session_on_a_page() {
                model calls of the turn 2 of 200
     files      journal.jsonl  $SIZE bytes
                lock  $SIZE bytes
+               resume.json  $SIZE bytes
                session.json  $SIZE bytes
                state.json  $SIZE bytes
                streams/
     in         $DIR/home/sessions/repo-$HASH/$ULID
     ── stderr
     "#);
-    assert_snapshot!(shown(&env, &["show", "2"]), @"
+    assert_snapshot!(shown(&env, &["show", "2"]), @r"
     status 0
     ── stdout
     #2  $ULID
@@ -179,6 +180,7 @@ fn one_session_on_a_page() {
                model calls of the turn 1 of 1
     files      journal.jsonl  $SIZE bytes
                lock  $SIZE bytes
+               resume.json  $SIZE bytes
                session.json  $SIZE bytes
                state.json  $SIZE bytes
                streams/
@@ -223,6 +225,7 @@ fn what_happened() {
     ── stdout
     18:00:00  ● created · native · script:$DIR/script.toml · $DIR/repo
     18:00:00  ● started · process $PID on $HOST
+    18:00:00  · no checkpoint: the directory is in no git repository
     18:00:00  ▸ turn 1 · native · Write a.txt
     18:00:00    · asking script:$DIR/script.toml, 1 message
     18:00:00    ~ A file first.
@@ -237,6 +240,7 @@ fn what_happened() {
     18:00:00      ✗ shell  exit 3  one
                     one
                     (exit status 3)
+    18:00:00  · packet written: cap
     18:00:00  ■ stopped: cap:steps · the cap on steps is reached
                 raise it with --max-steps
     18:00:00  ↻ resumed
@@ -248,6 +252,8 @@ fn what_happened() {
     18:00:00    Done: a.txt has one line.
     18:00:00    · script 1k+20 tokens
     18:00:00    ◂ turn finished
+    18:00:00  · no checkpoint: the directory is in no git repository
+    18:00:00  · packet written: done
     18:00:00  ✔ done · the agent is done
     ── stderr
     "#);
@@ -318,20 +324,20 @@ fn watching_can_be_ended_and_the_session_goes_on() {
 fn verifying() {
     let (env, model) = scripted(WORK);
     segue(&env, &["run", "Write a.txt", "--model", &model]);
-    assert_snapshot!(shown(&env, &["verify"]), @"
+    assert_snapshot!(shown(&env, &["verify"]), @r"
     status 0
     ── stdout
-    ✓ 1: 18 events, $SIZE bytes, 0 blobs
+    ✓ 1: 20 events, $SIZE bytes, 0 blobs
     ── stderr
     ");
     let journal = env.session_dir(1).unwrap().join("journal.jsonl");
     let text = fs::read_to_string(&journal).unwrap();
     fs::write(&journal, text.replace("I write it.", "I wrote it.")).unwrap();
-    assert_snapshot!(shown(&env, &["verify", "1"]), @"
+    assert_snapshot!(shown(&env, &["verify", "1"]), @r"
     status 1
     ── stdout
-    ✗ 1: 5 events, $SIZE bytes, 0 blobs
-        journal.jsonl, line 6: damaged: its checksum is wrong
+    ✗ 1: 6 events, $SIZE bytes, 0 blobs
+        journal.jsonl, line 7: damaged: its checksum is wrong
     ── stderr
     error: something that had been recorded is damaged
       hint: go on with what is certain, keeping the rest aside: segue verify 1 --repair
@@ -346,17 +352,17 @@ fn verifying() {
       continue  turn 2 with a new prompt: More (script:$DIR/script.toml)
       workspace $DIR/repo
       spend     2k tokens so far; turn 1 of at most 50; wall clock starts again
-    error: $DIR/home/sessions/repo-$HASH/$ULID/journal.jsonl: line 6: damaged: its checksum is wrong
+    error: $DIR/home/sessions/repo-$HASH/$ULID/journal.jsonl: line 7: damaged: its checksum is wrong
       hint: look closer: segue verify 1
       hint: go on with what is certain, keeping the rest aside: segue verify 1 --repair
     "#);
     assert_eq!(journal_bytes(&env, 1), before);
-    assert_snapshot!(shown(&env, &["verify", "1", "--repair"]), @"
+    assert_snapshot!(shown(&env, &["verify", "1", "--repair"]), @r"
     status 0
     ── stdout
-    ✓ 1: 6 events, $SIZE bytes, 0 blobs
+    ✓ 1: 7 events, $SIZE bytes, 0 blobs
     ── stderr
-    cut back to what is certain; all of it is kept in journal.damaged-6
+    cut back to what is certain; all of it is kept in journal.damaged-7
     ");
     assert_eq!(segue(&env, &["verify", "--all", "--json"]).status, 0);
 }

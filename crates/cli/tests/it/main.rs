@@ -26,6 +26,8 @@ mod look;
 #[cfg(test)]
 mod native;
 #[cfg(test)]
+mod picker;
+#[cfg(test)]
 mod resume;
 #[cfg(test)]
 mod runs;

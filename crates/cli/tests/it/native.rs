@@ -38,7 +38,7 @@ fn a_plain_answer() {
         assert_eq!(turns[0].model.as_deref(), model.split('/').next_back());
         assert_eq!(
             turns[0].tools(),
-            ["read_file", "write_file", "edit_file", "glob", "grep", "shell"]
+            ["read_file", "write_file", "edit_file", "glob", "grep", "shell", "checkpoint"]
         );
         let root = fs::canonicalize(env.repo()).unwrap();
         assert!(turns[0].system().contains(root.to_str().unwrap()), "{}", turns[0].system());

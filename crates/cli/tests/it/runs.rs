@@ -83,6 +83,7 @@ fn json_is_the_events_in_their_lawful_order_and_a_result() {
         printed,
         [
             "session.started",
+            "checkpoint.skipped",
             "turn.started",
             "model.called",
             "thinking.written",
@@ -98,6 +99,7 @@ fn json_is_the_events_in_their_lawful_order_and_a_result() {
             "text.written",
             "model.replied",
             "turn.ended",
+            "packet.written",
             "session.stopped",
         ]
     );

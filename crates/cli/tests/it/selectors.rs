@@ -105,21 +105,21 @@ fn a_start_that_fits_two_is_not_guessed_at() {
 #[test]
 fn a_removed_number_is_not_given_again() {
     let (env, model) = two();
-    assert_snapshot!(shown(&env, &["rm", "2"]), @"
+    assert_snapshot!(shown(&env, &["rm", "2"]), @r"
     status 2
     ── stdout
     ── stderr
-    session 2: 9 events, in $DIR/home/sessions/repo-$HASH/$ULID
+    session 2: 11 events, in $DIR/home/sessions/repo-$HASH/$ULID
     error: there is no terminal to ask on
       hint: remove without a question: segue rm --force 2
     ");
     assert_eq!(show(&env, "2")["number"], 2);
-    assert_snapshot!(shown(&env, &["rm", "second", "1", "--force"]), @"
+    assert_snapshot!(shown(&env, &["rm", "second", "1", "--force"]), @r"
     status 0
     ── stdout
     ── stderr
-    session 2: 9 events, in $DIR/home/sessions/repo-$HASH/$ULID
-    session 1: 8 events, in $DIR/home/sessions/repo-$HASH/$ULID
+    session 2: 11 events, in $DIR/home/sessions/repo-$HASH/$ULID
+    session 1: 10 events, in $DIR/home/sessions/repo-$HASH/$ULID
     removed 2, 1
     ");
     assert_snapshot!(shown(&env, &["show", "2"]), @"

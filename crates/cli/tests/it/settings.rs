@@ -22,13 +22,22 @@ fn the_list_says_what_holds_and_why() {
     write(&env, "[caps]\nturns = 7\n[prices.'chat/llama']\ninput = 0.2\n");
     let mut command = env.command(["config"]);
     command.env("SEGUE_MAX_STEPS", "9").env("ANTHROPIC_API_KEY", KEY);
-    assert_snapshot!(plain(&env, &Output::of(&mut command).unwrap()), @"
+    assert_snapshot!(plain(&env, &Output::of(&mut command).unwrap()), @r"
     status 0
     ── stdout
     SETTING                  VALUE   FROM               WHAT IT IS
     agent                    native  default            Who works when no agent is named.
     model                    script  default            The native agent's model: anthropic/…, openai/…,
                                                         chat/…, script:FILE, or script.
+    fallback                 –                          Who goes on when the agent runs into its limit,
+                                                        in this order: codex,gemini,native.
+    checkpoints              git     default            Where the workspace is kept at the end of every
+                                                        turn: git (in repositories), always (in plain
+                                                        directories too) or off.
+    offer                    never   SEGUE_OFFER        What `segue run` does where a session can be
+                                                        resumed: ask, or never.
+    agents.tools             on      default            Whether vendors' programs are offered Segue's
+                                                        own tools, for the run only: on or off.
     caps.turns               7       config.toml        The most turns of a session.
     caps.steps               9       SEGUE_MAX_STEPS    The most model calls of a turn.
     caps.time                –                          The longest that a run may take, from its start

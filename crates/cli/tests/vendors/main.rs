@@ -10,6 +10,7 @@
     reason = "helpers of tests may fail the test"
 )]
 
+mod checkpoint;
 mod matrix;
 mod support;
 

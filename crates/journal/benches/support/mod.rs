@@ -38,6 +38,8 @@ pub(crate) fn create(dir: &Path) -> Result<LockedSession> {
         proof: None,
         caps: Caps::default(),
         lineage: None,
+        packet: None,
+        fallback: Vec::new(),
         name: None,
         segue: "0".into(),
     };

@@ -51,7 +51,7 @@ fn opening(turn: u32) -> Vec<Step> {
         retry_in_ms: Some(1500),
     };
     vec![
-        (None, TurnStarted { prompt, cause }.into()),
+        (None, TurnStarted::new(prompt, cause).into()),
         (None, ModelCalled { model: model.clone(), attempt: 1, messages: turn.into() }.into()),
         (None, failed.into()),
         (None, ModelCalled { model, attempt: 2, messages: turn.into() }.into()),
@@ -95,7 +95,7 @@ fn closing(turn: u32) -> Vec<Step> {
         output: Payload::inline("FAILED tests::zähler\n".repeat(3)),
     };
     let mut steps: Vec<Step> = vec![
-        (None, TurnEnded { outcome: Outcome::Finished }.into()),
+        (None, TurnEnded::with(Outcome::Finished).into()),
         (None, ProofStarted { command: "cargo test".into() }.into()),
         (None, passed.into()),
     ];

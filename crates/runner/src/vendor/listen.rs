@@ -58,6 +58,8 @@ pub(super) struct Played {
     pub(super) progressed: bool,
     /// The vendor's window that is used up.
     pub(super) window: Option<String>,
+    /// What the vendor calls the last point of its conversation.
+    pub(super) mark: Option<String>,
 }
 
 /// The one who listens to a run.
@@ -310,6 +312,10 @@ impl<'a> Listener<'a> {
             }
             Signal::Thinking => {
                 supervisor.progress(Activity::Thinking);
+                Ok(())
+            }
+            Signal::Mark(mark) => {
+                self.played.mark = Some(mark);
                 Ok(())
             }
             Signal::Text(text) => self.text(supervisor, &text),

@@ -1,5 +1,4 @@
-//! What an agent is told besides its prompt: what its own memory lost, or, where it has none, what
-//! happened so far.
+//! What an agent is told besides its prompt: what its own memory lost.
 //!
 //! The vendors' files forget: the call that was running when they were killed, a text that was half
 //! written, sometimes the prompt itself. The journal does not.
@@ -7,16 +6,12 @@
 use segue_agents::vendor::History;
 use segue_core::{
     Event,
-    event::{Body, Cause, Outcome, ToolStatus},
+    event::{Body, Outcome, ToolStatus},
+    packet::shortened,
 };
 use segue_journal::{Result, Session};
 
-/// How much of what happened a new conversation is told.
-const PACKET_BYTES: usize = 48 << 10;
-
-/// How much of one text, or of one call's input, is told.
-const MOST_TEXT: usize = 4 << 10;
-const MOST_INPUT: usize = 600;
+use crate::briefing::{MOST_INPUT, MOST_TEXT};
 
 /// One turn, as the journal has it.
 #[derive(Debug, Default)]
@@ -41,23 +36,10 @@ struct KnownCall {
 }
 
 impl Known {
-    /// Reads a turn from the journal's end.
+    /// Reads a turn from the journal.
     pub(super) fn of(session: &Session, turn: u32) -> Result<Self> {
-        let mut events = Vec::new();
-        for event in session.newest_first()? {
-            let ours = event.turn == Some(turn);
-            let first = ours && matches!(event.body, Body::TurnStarted(_));
-            if ours {
-                events.push(event);
-            }
-            if first {
-                break;
-            }
-        }
         let mut known = Self::default();
-        for event in events.iter().rev() {
-            known.add(session, event)?;
-        }
+        session.turn(turn, |event| known.add(session, event))?;
         Ok(known)
     }
 
@@ -171,104 +153,6 @@ impl Lost {
             true => prompt.to_owned(),
             false => format!("{prompt}{}", self.told()),
         }
-    }
-}
-
-/// What happened so far, for an agent that was not there: whole recent turns first, within a
-/// budget, evidence before prose. `None` before the first turn is over or has shown anything.
-pub(super) fn packet(session: &Session, prompt: &str) -> Result<Option<String>> {
-    let state = session.state();
-    let open = state.turn.number;
-    let mut turns: Vec<(u32, Vec<String>)> = Vec::new();
-    let mut bytes = 0;
-    let mut whole = true;
-    for event in session.newest_first()? {
-        let Some(turn) = event.turn else { continue };
-        let Some(line) = line_of(session, &event, open)? else { continue };
-        bytes += line.len();
-        if bytes > PACKET_BYTES {
-            whole = false;
-            break;
-        }
-        match turns.last_mut() {
-            Some((number, lines)) if *number == turn => lines.push(line),
-            _ => turns.push((turn, vec![line])),
-        }
-    }
-    if turns.is_empty() {
-        return Ok(None);
-    }
-    let objective = match &state.identity {
-        Some(identity) => session.text(&identity.prompt)?,
-        None => String::new(),
-    };
-    let mut text = String::from(
-        "You take over work that was begun before you; its earlier conversation is not at hand. \
-         What is told here is recorded fact.\n",
-    );
-    if objective.trim() != prompt.trim() {
-        text.push_str(&format!("\n## The objective\n\n{}\n", shortened(&objective, MOST_TEXT * 4)));
-    }
-    text.push_str("\n## What happened so far\n");
-    if !whole {
-        text.push_str("\n[Earlier work is left out here.]\n");
-    }
-    for (number, lines) in turns.iter().rev() {
-        text.push_str(&format!("\nTurn {number}:\n"));
-        for line in lines.iter().rev() {
-            text.push_str(&format!("- {line}\n"));
-        }
-    }
-    text.push_str("\n## What to do now\n\n");
-    text.push_str(prompt);
-    Ok(Some(text))
-}
-
-fn line_of(session: &Session, event: &Event, open: u32) -> Result<Option<String>> {
-    Ok(match &event.body {
-        // The open turn's prompt stands at the end.
-        Body::TurnStarted(_) if event.turn == Some(open) => None,
-        Body::TurnStarted(started) => {
-            let text = session.text(&started.prompt)?;
-            let who = if started.cause == Cause::Person { "The user" } else { "Segue" };
-            Some(format!("{who} asked: {}", shortened(&text, MOST_TEXT)))
-        }
-        Body::TextWritten(written) => {
-            let text = session.text(&written.text)?;
-            Some(format!("The agent said: {}", shortened(&text, MOST_TEXT)))
-        }
-        Body::ToolCalled(called) => {
-            let input = session.text(&called.input)?;
-            Some(format!("It called {} with {}", called.name, shortened(&input, MOST_INPUT)))
-        }
-        Body::ToolReturned(returned) => {
-            let how = match returned.status {
-                ToolStatus::Done => "was done",
-                ToolStatus::Failed => "failed",
-                ToolStatus::NotRun => "was not run",
-                _ => "may have run; see whether it did before you repeat it",
-            };
-            let exit = returned.exit.map(|code| format!(", exit status {code}"));
-            let files = match returned.touched.is_empty() {
-                true => String::new(),
-                false => format!(", wrote {}", returned.touched.join(", ")),
-            };
-            let name = &returned.name;
-            Some(format!("{name} {how}{}{files}", exit.unwrap_or_default()))
-        }
-        Body::ProofReturned(returned) => {
-            let output = session.text(&returned.output)?;
-            let how = if returned.passed() { "passed" } else { "failed" };
-            Some(format!("The proof {how}: {}", shortened(&output, MOST_INPUT)))
-        }
-        _ => None,
-    })
-}
-
-fn shortened(text: &str, most: usize) -> String {
-    match text.len() <= most {
-        true => text.to_owned(),
-        false => format!("{}…", &text[..text.floor_char_boundary(most)]),
     }
 }
 

@@ -52,6 +52,8 @@ pub(crate) fn new(repo: &str, prompt: &str) -> NewSession {
         proof: None,
         caps: Caps { turns: Some(20), tokens: Some(2_000_000), ..Caps::default() },
         lineage: None,
+        packet: None,
+        fallback: Vec::new(),
         name: None,
         segue: "0".into(),
     }
@@ -78,7 +80,7 @@ pub(crate) fn work(session: &mut LockedSession) {
     let now = Durability::Synced;
     session.append(started(), now).unwrap();
     let prompt = Payload::inline("go");
-    session.append(TurnStarted { prompt, cause: Cause::Person }, now).unwrap();
+    session.append(TurnStarted::new(prompt, Cause::Person), now).unwrap();
     session.append(ModelCalled { model: "m".into(), attempt: 1, messages: 1 }, now).unwrap();
     session
         .append(TextWritten { text: Payload::inline("All done."), partial: false }, now)

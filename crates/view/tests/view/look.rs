@@ -341,6 +341,7 @@ fn story() -> Vec<Event> {
     vec![
         event(SessionNamed { name: "parser".into() }),
         event(TurnStarted {
+            briefing: None,
             prompt: Payload::inline("fix the failing test\nin the parser"),
             cause: Cause::Person,
         }),
@@ -379,8 +380,8 @@ fn story() -> Vec<Event> {
         event(back(ToolStatus::NotRun, None, "")),
         event(back(ToolStatus::Interrupted, None, "")),
         event(back(ToolStatus::Done, None, "")),
-        event(TurnEnded { outcome: Outcome::Finished }),
-        event(TurnEnded { outcome: Outcome::Truncated }),
+        event(TurnEnded::with(Outcome::Finished)),
+        event(TurnEnded::with(Outcome::Truncated)),
         event(ProofStarted { command: "make test".into() }),
         event(ProofReturned {
             status: ToolStatus::Done,

@@ -1,12 +1,14 @@
-//! The agent's six tools: what the model is told about them, and all of them but the shell.
+//! The agent's seven tools: what the model is told about them, and all of them but the shell.
 //!
 //! File tools are confined to the workspace: no path, link or race leads out of it (see
 //! `path.rs`). What goes wrong is told to the model as a result, never a panic and never silence.
 //! The shell is only parsed here: processes are the caller's, which feeds their output to
-//! [`Capture`] for the result.
+//! [`Capture`] for the result. And `checkpoint` does nothing at all: what it was called with is the
+//! caller's to record.
 //!
 //! All results are bounded in size, and say so when something was left out.
 
+mod checkpoint;
 mod edit;
 mod glob;
 mod grep;
@@ -20,6 +22,7 @@ mod write;
 use std::io;
 use std::path::Path;
 
+use segue_core::event::ProgressReported;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -30,6 +33,8 @@ pub use grep::GrepCall;
 pub use read::ReadCall;
 pub use shell::{Capture, Ended, ShellCall};
 pub use write::WriteCall;
+
+use crate::report;
 
 /// What a model is told about a tool.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +48,15 @@ pub struct ToolSpec {
 /// All tools, always in this order: vendors cache what does not change.
 #[must_use]
 pub fn specs() -> Vec<ToolSpec> {
-    vec![read::spec(), write::spec(), edit::spec(), glob::spec(), grep::spec(), shell::spec()]
+    vec![
+        read::spec(),
+        write::spec(),
+        edit::spec(),
+        glob::spec(),
+        grep::spec(),
+        shell::spec(),
+        checkpoint::spec(),
+    ]
 }
 
 /// What a tool did.
@@ -79,6 +92,7 @@ pub enum Call {
     Glob(GlobCall),
     Grep(GrepCall),
     Shell(ShellCall),
+    Checkpoint(ProgressReported),
 }
 
 impl Call {
@@ -92,6 +106,7 @@ impl Call {
             Self::Glob(_) => "glob",
             Self::Grep(_) => "grep",
             Self::Shell(_) => "shell",
+            Self::Checkpoint(_) => report::TOOL,
         }
     }
 }
@@ -108,6 +123,7 @@ pub fn parse(name: &str, input_json: &str) -> Result<Call, String> {
         "glob" => arguments(name, input_json).map(Call::Glob),
         "grep" => arguments(name, input_json).map(Call::Grep),
         "shell" => arguments::<shell::Arguments>(name, input_json)?.check().map(Call::Shell),
+        report::TOOL => report::from_tool_input(input_json).map(Call::Checkpoint),
         _ => {
             let known: Vec<_> = specs().into_iter().map(|spec| spec.name).collect();
             Err(format!("there is no tool \"{name}\"; the tools are {}", known.join(", ")))
@@ -159,6 +175,7 @@ impl Workspace {
             Call::Glob(call) => glob::run(&self.root, call),
             Call::Grep(call) => grep::run(&self.root, call),
             Call::Shell(_) => Err("the shell is not run here".to_owned()),
+            Call::Checkpoint(report) => Ok(checkpoint::run(report)),
         };
         result.unwrap_or_else(Outcome::error)
     }
@@ -172,7 +189,10 @@ mod tests {
     fn the_order_is_stable_and_every_schema_is_an_object() {
         let specs = specs();
         let names: Vec<_> = specs.iter().map(|spec| spec.name).collect();
-        assert_eq!(names, ["read_file", "write_file", "edit_file", "glob", "grep", "shell"]);
+        assert_eq!(
+            names,
+            ["read_file", "write_file", "edit_file", "glob", "grep", "shell", "checkpoint"]
+        );
         for spec in specs {
             assert_eq!(spec.input_schema["type"], "object", "{}", spec.name);
             let required = spec.input_schema["required"].as_array().unwrap();

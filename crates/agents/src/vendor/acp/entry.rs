@@ -57,21 +57,24 @@ impl Talk {
     fn enter(&mut self, heard: &mut Heard) {
         let can = &self.agent.can;
         let (sessions, cwd) = (&can.session_capabilities, self.cwd.clone());
+        // Every agent has to know servers on standard streams; it need not be asked.
+        let tools = self.tools.clone();
         match &self.wanted {
             Wanted::New => {
-                ask(number::SESSION, "session/new", acp::NewSessionRequest::new(cwd), heard);
+                let params = acp::NewSessionRequest::new(cwd).mcp_servers(tools);
+                ask(number::SESSION, "session/new", params, heard);
             }
             // It replays nothing.
             Wanted::Resume(id) if sessions.resume.is_some() => {
-                let params = acp::ResumeSessionRequest::new(id.clone(), cwd);
+                let params = acp::ResumeSessionRequest::new(id.clone(), cwd).mcp_servers(tools);
                 ask(number::SESSION, "session/resume", params, heard);
             }
             Wanted::Resume(id) if can.load_session => {
-                let params = acp::LoadSessionRequest::new(id.clone(), cwd);
+                let params = acp::LoadSessionRequest::new(id.clone(), cwd).mcp_servers(tools);
                 ask(number::SESSION, "session/load", params, heard);
             }
             Wanted::Fork(id) if sessions.fork.is_some() => {
-                let params = acp::ForkSessionRequest::new(id.clone(), cwd);
+                let params = acp::ForkSessionRequest::new(id.clone(), cwd).mcp_servers(tools);
                 ask(number::SESSION, "session/fork", params, heard);
             }
             Wanted::Resume(_) => self.fail(gone("the agent resumes no sessions"), heard),

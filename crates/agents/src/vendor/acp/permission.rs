@@ -22,6 +22,14 @@ pub(super) fn allows(permission: Permission, call: &ToolCall, cwd: &Path) -> boo
     }
 }
 
+/// Whether it is a call of our own tools, which may always be made. The kind and the title are the
+/// program's own words, not the model's; these are the ones that Claude's and Gemini's have, and
+/// the others do not ask.
+pub(super) fn is_ours(call: &ToolCall) -> bool {
+    const TITLES: [&str; 2] = ["mcp__segue__checkpoint", "checkpoint (segue MCP Server)"];
+    call.kind == ToolKind::Other && TITLES.contains(&call.title.as_str())
+}
+
 /// A call that does not say what it changes is not taken to stay inside.
 fn all_inside(call: &ToolCall, cwd: &Path) -> bool {
     let paths = paths(call);
@@ -128,6 +136,16 @@ mod tests {
             assert!(!may(Permission::ReadOnly, kind) && !may(Permission::Edit, kind));
             assert!(may(Permission::Full, kind));
         }
+    }
+
+    #[test]
+    fn our_own_tools_are_known_by_what_the_program_calls_them() {
+        let titled = |title: &str, kind| is_ours(&ToolCall::new("1", title).kind(kind));
+        assert!(titled("mcp__segue__checkpoint", ToolKind::Other));
+        assert!(titled("checkpoint (segue MCP Server)", ToolKind::Other));
+        assert!(!titled("mcp__segue__checkpoint", ToolKind::Execute), "a command of that name");
+        assert!(!titled("mcp__other__checkpoint", ToolKind::Other));
+        assert!(!titled("mcp__segue__checkpoint; rm -rf .", ToolKind::Other));
     }
 
     #[test]

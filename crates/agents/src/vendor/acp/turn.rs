@@ -154,7 +154,8 @@ impl Talk {
         let (call, signals) = self.calls.asked(request.tool_call);
         self.close(heard);
         heard.signals.extend(signals);
-        let allowed = permission::allows(self.permission, &call, &self.cwd);
+        let ours = !self.tools.is_empty() && permission::is_ours(&call);
+        let allowed = ours || permission::allows(self.permission, &call, &self.cwd);
         let outcome = match self.cancelled {
             true => acp::RequestPermissionOutcome::Cancelled,
             false => permission::answer(allowed, &request.options),

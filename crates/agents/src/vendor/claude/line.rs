@@ -18,6 +18,8 @@ pub(super) struct Line<'a> {
     pub(super) subtype: Text<'a>,
     #[serde(default, borrow)]
     pub(super) session_id: Text<'a>,
+    #[serde(default, borrow)]
+    pub(super) uuid: Text<'a>,
     /// An object where somebody says something; a mere text elsewhere.
     #[serde(default, borrow)]
     message: Option<&'a RawValue>,
@@ -79,6 +81,10 @@ pub(super) struct Message<'a> {
 impl Message<'_> {
     pub(super) fn blocks(&self) -> Vec<Block> {
         self.content.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+    }
+
+    pub(super) fn calls(&self) -> bool {
+        self.blocks().iter().any(|block| matches!(block, Block::ToolUse { .. }))
     }
 
     /// The text of a prompt; not of results.

@@ -1,12 +1,29 @@
 //! Its session files, which have to be folded: a later line of the same id replaces the earlier one, and
 //! `$set` replaces whatever it names.
 
-use std::{io, path::Path};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::vendor::{History, json, read_lines};
+
+/// Where it keeps what belongs to a working directory. The name is in a list; and what belongs to
+/// one that is missing there says so itself.
+pub(super) fn project(dir: &Path, cwd: &Path) -> Option<PathBuf> {
+    let list = std::fs::read(dir.join("projects.json")).unwrap_or_default();
+    let list: Value = serde_json::from_slice(&list).unwrap_or_default();
+    let all = dir.join("tmp");
+    if let Some(name) = json::text(&list, &["projects", &*cwd.to_string_lossy()]) {
+        return Some(all.join(name));
+    }
+    let dirs = std::fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path());
+    let owner = |dir: &PathBuf| std::fs::read_to_string(dir.join(".project_root")).ok();
+    dirs.into_iter().find(|dir| owner(dir).is_some_and(|owner| Path::new(owner.trim()) == cwd))
+}
 
 /// The session of a project. A resume in another minute leaves another file of the same session,
 /// with no prompt in it.

@@ -1,0 +1,113 @@
+//! A packet that a person has edited: it is honoured as it stands, in a session of its own.
+
+use segue_core::{
+    Packet,
+    identity::{How, Lineage},
+};
+use segue_journal::{Error, Session, home::NewSession};
+use segue_loops::{keep::Keeper, rewind};
+
+use crate::{
+    commands::{
+        go_on::{Request, say_plan},
+        place,
+        rewind::rewind_error,
+        run::{Manner, launch_new},
+        worker::{Wishes, hire, known_agent, no_such_agent},
+    },
+    context::Context,
+    error::{CommandError, CommandResult},
+};
+
+/// A packet that does not parse, with line and column.
+pub(crate) fn broken(error: &Error) -> CommandError {
+    match error {
+        Error::Json { .. } => CommandError::usage(error.to_string())
+            .hint("nothing was changed: mend the file, or remove it to go on from the journal"),
+        error => CommandError::failed(error.to_string()),
+    }
+}
+
+/// Starts the session that the edited packet describes.
+pub(crate) fn start(
+    context: &Context,
+    session: &Session,
+    selector: &str,
+    packet: Packet,
+    asked: &Request,
+) -> CommandResult {
+    let state = session.state();
+    let unreadable = || CommandError::failed(format!("session {selector} can't be read"));
+    let identity = state.identity.as_ref().ok_or_else(unreadable)?;
+    let prompt = asked.prompt.clone().or_else(|| packet.next_task.clone());
+    let Some(prompt) = prompt.filter(|prompt| !prompt.trim().is_empty()) else {
+        return Err(CommandError::usage("the edited packet has no next_task")
+            .hint(format!("say what to do: segue resume {selector} \"…\"")));
+    };
+    let agent = match &asked.with {
+        Some(word) => known_agent(word).ok_or_else(|| no_such_agent(word))?,
+        None => state.agent().to_owned(),
+    };
+    let config = context.config()?;
+    let place = place::find(context, session, asked.dir.as_deref())?;
+    let keeper = Keeper::new(session, &place.dir, config.checkpoints());
+    let back = match packet.turn_count < state.last_turn() {
+        true => Some(files_at(session, &keeper, packet.turn_count)?),
+        false => None,
+    };
+    let mut lines = vec![format!("↻ resume #{selector} from its edited packet, in a new session")];
+    let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
+    line("packet", session.dir().join("resume.json").display().to_string());
+    if let Some(back) = &back {
+        line("rewind", format!("files, to the end of turn {}", packet.turn_count));
+        line("kept", format!("what is there now, in {}", back.safety));
+    }
+    line("continue", format!("{agent}, told what the packet says: {prompt}"));
+    say_plan(context, &lines);
+    if asked.dry_run {
+        return Ok(segue_core::Exit::Done);
+    }
+    let model = asked.model.as_deref().or_else(|| state.model().filter(|_| agent == state.agent()));
+    let wishes = Wishes { model, permission: asked.permission, fresh: false };
+    let (model, worker) = hire(context, &config, &agent, wishes)?;
+    if let (Some(back), Ok(snapshots)) = (back, keeper.snapshots()) {
+        let target = back.files.unwrap_or_default();
+        snapshots
+            .restore(&target, &back.safety)
+            .map_err(|error| CommandError::failed(error.to_string()))?;
+    }
+    let how = if packet.turn_count < state.last_turn() { How::Rewound } else { How::Continued };
+    let new = NewSession {
+        repo: identity.repo.clone(),
+        workspace: place.dir,
+        loop_kind: identity.loop_kind,
+        agent,
+        model,
+        permission: asked.permission.unwrap_or_else(|| state.permission()),
+        vendor_args: Vec::new(),
+        prompt,
+        proof: identity.proof.clone(),
+        caps: config.caps().overridden_by(asked.caps),
+        lineage: Some(Lineage {
+            from: session.id(),
+            step: Some(format!("turn {}", packet.turn_count)),
+            vendor_session: None,
+            how,
+        }),
+        packet: Some(Box::new(packet)),
+        fallback: identity.fallback.clone(),
+        name: None,
+        segue: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let manner = Manner { wait: asked.wait, ..Manner::default() };
+    launch_new(context, &config, new, worker, manner, None)
+}
+
+fn files_at(
+    session: &Session,
+    keeper: &Keeper,
+    turn: u32,
+) -> Result<segue_core::event::RewindStarted, CommandError> {
+    let scope = rewind::Scope { files: true, conversation: false };
+    Ok(rewind::plan(session, keeper, turn, scope).map_err(rewind_error)?.started)
+}

@@ -1,0 +1,358 @@
+//! Going on with a session, however it was asked for: `resume`, `run --resume`, `rewind … PROMPT`.
+
+use std::{path::PathBuf, time::Duration};
+
+use jiff::Timestamp;
+use segue_core::{
+    Exit, Permission,
+    caps::Caps,
+    decide,
+    event::{AgentChanged, ChangeCause, Reason, RewindStarted},
+    state::Phase,
+};
+use segue_journal::{Session, session::Mended};
+use segue_loops::{
+    keep::Keeper,
+    launch::{self, Resume},
+    place::Place,
+    rewind,
+};
+use segue_runner::Interrupt;
+use segue_view::{
+    plan::{self, Plan},
+    select::Found,
+    style::{self, Paint},
+};
+
+use crate::{
+    commands::{
+        edited, place,
+        rewind::{rewind_error, rewind_lines},
+        run::{Manner, surroundings},
+        worker::{Wishes, hire, known_agent, no_such_agent, terms},
+    },
+    config::Config,
+    context::{Context, say},
+    error::{CommandError, CommandResult},
+    observe::{Watcher, conclude},
+};
+
+/// How wide the labels of a plan are, with the blanks around them.
+const PLAN_LABEL: usize = 12;
+
+/// How often a wait looks at the clock, and whether it was asked to end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How the session is to go on.
+#[derive(Debug, Default)]
+pub(crate) struct Request {
+    pub(crate) prompt: Option<String>,
+    /// Who goes on, where that is somebody else.
+    pub(crate) with: Option<String>,
+    /// Why, in the user's own words.
+    pub(crate) reason: Option<String>,
+    /// The work goes back to the agent that began.
+    pub(crate) give_back: bool,
+    /// Go back to the end of a turn first.
+    pub(crate) rewind: Option<Back>,
+    pub(crate) dry_run: bool,
+    pub(crate) wait: bool,
+    /// Try although the limit has not reset.
+    pub(crate) now: bool,
+    pub(crate) model: Option<String>,
+    pub(crate) permission: Option<Permission>,
+    pub(crate) fresh: bool,
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) files: place::Wish,
+    pub(crate) caps: Caps,
+}
+
+/// What to go back to.
+#[derive(Clone, Debug)]
+pub(crate) struct Back {
+    pub(crate) to: Where,
+    pub(crate) scope: rewind::Scope,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Where {
+    Turn(u32),
+    Step(String),
+}
+
+/// Goes on with a session that was found.
+pub(crate) fn go_on(context: &Context, found: &Found, asked: Request) -> CommandResult {
+    let selector = found.selector();
+    let about = |error: CommandError| error.about(&selector);
+    let session = found.open(&context.home)?;
+    if let Some(holder) = session.taken_by()? {
+        let error = segue_journal::Error::Busy { dir: found.dir.clone(), holder };
+        return Err(about(error.into()));
+    }
+    if let Some(packet) = session.edited_packet().map_err(|error| edited::broken(&error))? {
+        return edited::start(context, &session, &selector, packet, &asked);
+    }
+    if nothing_to_do(&session, &asked) {
+        return say_nothing_to_do(context, &session, &selector);
+    }
+    let config = context.config()?;
+    let change = change(context, &session, &selector, &asked)?;
+    let place = place::find(context, &session, asked.dir.as_deref())?;
+    let keeper = Keeper::new(&session, &place.dir, config.checkpoints());
+    let back = asked.rewind.as_ref().map(|back| back_to(&session, &keeper, back)).transpose()?;
+    let agent =
+        change.as_ref().map_or_else(|| session.state().agent().to_owned(), |c| c.to.clone());
+    let note = place::note(&place, &session, &keeper);
+    let notes = back.as_ref().map(rewind_lines).unwrap_or_default();
+    let permission =
+        terms(&agent, asked.permission.unwrap_or_else(|| session.state().permission()));
+    let plan = plan::resume(
+        &session,
+        &plan::Going {
+            selector: &selector,
+            prompt: asked.prompt.as_deref(),
+            model: asked.model.as_deref(),
+            workspace: Some(&place.dir),
+            permission: permission.as_deref(),
+            fresh: asked.fresh || is_full(&session),
+            with: change.as_ref().map(|change| change.to.as_str()),
+            workspace_note: &note.text,
+            notes: &notes,
+            caps: session.state().caps.overridden_by(asked.caps),
+            now: context.now(),
+        },
+    );
+    if asked.dry_run && context.json {
+        context.print_json(&plan)?;
+        return Ok(Exit::Done);
+    }
+    if asked.dry_run || !context.json {
+        say_plan(context, &plan.lines);
+    }
+    if asked.dry_run {
+        return Ok(Exit::Done);
+    }
+    let interrupt = Interrupt::install()?;
+    if let Some(exit) = limited(context, &session, &selector, &asked, &agent, &interrupt)? {
+        return Ok(exit);
+    }
+    let back = match back {
+        Some(back) => Some(back.started),
+        None if place::decide(&place, &note, &selector, asked.files)? => {
+            rewind::to_checkpoint(&session)
+        }
+        None => None,
+    };
+    launch_resume(
+        context,
+        &config,
+        session,
+        &selector,
+        found.number,
+        asked,
+        Ready { change, agent, place, back, plan, interrupt },
+    )
+}
+
+/// Everything that was decided before the session is taken over.
+struct Ready {
+    change: Option<AgentChanged>,
+    agent: String,
+    place: Place,
+    back: Option<RewindStarted>,
+    plan: Plan,
+    interrupt: Interrupt,
+}
+
+fn launch_resume(
+    context: &Context,
+    config: &Config,
+    session: Session,
+    selector: &str,
+    number: Option<u64>,
+    asked: Request,
+    ready: Ready,
+) -> CommandResult {
+    let state = session.state();
+    // Of another agent the model is its own affair.
+    let before = if ready.change.is_some() { None } else { state.model() };
+    let wishes = Wishes {
+        model: asked.model.as_deref().or(before),
+        permission: asked.permission,
+        fresh: asked.fresh || is_full(&session),
+    };
+    let (model, worker) = hire(context, config, &ready.agent, wishes)?;
+    let named = model.filter(|_| asked.model.is_some());
+    let change = ready.change.map(|change| AgentChanged { model: named.clone(), ..change });
+    let how = Resume {
+        prompt: asked.prompt,
+        caps: asked.caps,
+        model: if change.is_some() { None } else { named },
+        workspace: Some(ready.place.dir).filter(|dir| Some(dir.as_path()) != state.workspace()),
+        permission: asked.permission,
+        change,
+        rewind: ready.back,
+        plan: ready.plan.lines,
+    };
+    let dir = session.dir().to_owned();
+    let mut watcher = Watcher::new(context);
+    watcher.looks_at(&dir);
+    let manner = Manner { number, wait: asked.wait, give_back: asked.give_back };
+    let around = surroundings(context, config, &mut watcher, ready.interrupt, manner);
+    let stop = launch::resume(session, how, worker, around, say_mended)
+        .map_err(|error| CommandError::from(error).about(selector))?;
+    conclude(context, watcher, selector, &dir, &stop)
+}
+
+fn nothing_to_do(session: &Session, asked: &Request) -> bool {
+    let state = session.state();
+    let stopped = state.phase == Phase::Stopped && !decide::is_resumable(state);
+    stopped && asked.prompt.is_none() && asked.rewind.is_none() && state.rewind.under_way.is_none()
+}
+
+fn say_nothing_to_do(context: &Context, session: &Session, selector: &str) -> CommandResult {
+    let rewound = session.state().rewind.waits;
+    if context.json {
+        context.print_json(&serde_json::json!({ "session": selector, "nothing_to_do": true }))?;
+    } else if rewound {
+        say(&format!("session {selector} was rewound, and waits for what to do instead"));
+        say(&format!("segue resume {selector} \"…\""));
+    } else {
+        say(&format!("session {selector} is completed: nothing to do"));
+        say(&format!("ask for more: segue resume {selector} \"…\""));
+    }
+    Ok(Exit::Done)
+}
+
+/// The hand-off that is asked for, if it is one.
+fn change(
+    context: &Context,
+    session: &Session,
+    selector: &str,
+    asked: &Request,
+) -> Result<Option<AgentChanged>, CommandError> {
+    let state = session.state();
+    let first = state.identity.as_ref().map_or("", |found| found.agent.as_str());
+    let (to, cause) = match &asked.with {
+        Some(word) => {
+            let to = known_agent(word).ok_or_else(|| no_such_agent(word))?;
+            (to, ChangeCause::Asked)
+        }
+        None if asked.give_back => (first.to_owned(), ChangeCause::Returned),
+        None => return Ok(None),
+    };
+    if to == state.agent() {
+        return Ok(None);
+    }
+    if let Some(limit) = context.home.limit_of(&to, context.now()).filter(|_| !asked.now) {
+        return Err(still_limited(context, &to, limit.resets_at, selector));
+    }
+    let from = state.agent().to_owned();
+    let why = || match &state.stop {
+        Some(stop) => stop.message.clone(),
+        None => "asked for by a person".to_owned(),
+    };
+    let reason = asked.reason.clone().unwrap_or_else(why);
+    Ok(Some(AgentChanged { from, to, model: None, cause, reason, passed_over: Vec::new() }))
+}
+
+fn still_limited(
+    context: &Context,
+    agent: &str,
+    resets_at: Option<Timestamp>,
+    selector: &str,
+) -> CommandError {
+    let when = resets_at.map(|at| format!(", and resets {}", style::relative(at, context.now())));
+    let when = when.unwrap_or_default();
+    CommandError::new(Exit::Stopped, format!("{agent} is at its limit{when}"))
+        .hint(format!("try it all the same: segue resume {selector} --with {agent} --now"))
+        .hint("segue agents shows who can work")
+}
+
+/// A limit that has not reset yet: say when, wait, or go on all the same.
+fn limited(
+    context: &Context,
+    session: &Session,
+    selector: &str,
+    asked: &Request,
+    agent: &str,
+    interrupt: &Interrupt,
+) -> Result<Option<Exit>, CommandError> {
+    let state = session.state();
+    let Some(stop) = state.stop.as_ref().filter(|stop| stop.reason == Reason::Limit) else {
+        return Ok(None);
+    };
+    if agent != state.agent() || asked.now {
+        return Ok(None);
+    }
+    let Some(at) = stop.resets_at.filter(|at| *at > context.now()) else { return Ok(None) };
+    if asked.wait {
+        let signal = wait_until(context, at, interrupt);
+        return Ok(signal.map(|signal| {
+            say(&format!("segue resume {selector} --wait"));
+            Exit::Interrupted(signal)
+        }));
+    }
+    let when = style::relative(at, context.now());
+    Err(CommandError::new(Exit::Stopped, format!("the limit of {agent} resets {when}"))
+        .hint(format!("go on then: segue resume {selector} --wait"))
+        .hint(format!("hand it to another agent now: segue resume {selector} --with AGENT"))
+        .hint(format!("try all the same: segue resume {selector} --now")))
+}
+
+/// Counts down until a limit is over. Returns the signal that came first.
+fn wait_until(context: &Context, at: Timestamp, interrupt: &Interrupt) -> Option<u8> {
+    let mut watcher = Watcher::new(context);
+    say(&format!("  waiting   until the limit resets, {}", context.err().date_and_time(at)));
+    while at > context.now() {
+        if let Some(signal) = interrupt.signal() {
+            watcher.wipe();
+            return Some(signal);
+        }
+        let left = Duration::try_from(at.duration_since(context.now())).unwrap_or_default();
+        watcher.count_down(left);
+        std::thread::sleep(LOOK.min(left));
+    }
+    watcher.wipe();
+    None
+}
+
+/// The old conversation would be too long again.
+fn is_full(session: &Session) -> bool {
+    let state = session.state();
+    let full = state.stop.as_ref().is_some_and(|stop| stop.reason == Reason::ContextExhausted);
+    full && !state.vendors.is_empty()
+}
+
+fn back_to(session: &Session, keeper: &Keeper, back: &Back) -> Result<rewind::Plan, CommandError> {
+    let turn = match &back.to {
+        Where::Turn(turn) => *turn,
+        Where::Step(id) => rewind::turn_of_step(session, id).map_err(rewind_error)?,
+    };
+    rewind::plan(session, keeper, turn, back.scope).map_err(rewind_error)
+}
+
+/// The headline stands out, the labels stand back.
+pub(crate) fn say_plan(context: &Context, lines: &[String]) {
+    let look = context.err();
+    for (n, line) in lines.iter().enumerate() {
+        match line.split_at_checked(PLAN_LABEL) {
+            _ if n == 0 => say(&look.paint(Paint::Bold, line)),
+            Some((label, text)) => say(&format!("{}{text}", look.paint(Paint::Dim, label))),
+            None => say(line),
+        }
+    }
+}
+
+pub(crate) fn say_mended(mended: &[Mended]) {
+    for what in mended {
+        say(&match what {
+            Mended::TornTail { bytes, kept_in } => format!(
+                "  mended    {bytes} bytes of an unfinished write were set aside in {kept_in}"
+            ),
+            Mended::Identity => {
+                "  mended    session.json was broken: written again from the journal".to_owned()
+            }
+        });
+    }
+}

@@ -1,0 +1,26 @@
+//! What reaches a session from outside while another process writes it: one file each in `inbox/`,
+//! taken in by the writer and recorded as an event of the same id.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::event::ProgressReported;
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Message {
+    /// The agent called the `checkpoint` tool.
+    Report { turn: u32, agent: String, report: ProgressReported },
+    /// Hand the work to another agent at the end of this turn.
+    HandOff {
+        to: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
+        reason: String,
+    },
+    /// Stop at the end of this turn, with a packet for whoever goes on.
+    Stop { reason: String },
+    #[serde(other)]
+    Unknown,
+}

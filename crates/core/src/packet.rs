@@ -1,0 +1,320 @@
+//! The packet, `resume.json`: what the next agent has to know. A person may edit it.
+//!
+//! Each field is evidence first (the journal, git, exit statuses), then what the agent itself
+//! reported, and never an invention: what nobody knows is absent.
+
+mod render;
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    SessionId,
+    event::{FileStatus, ProgressReported},
+    state::State,
+    validation::Check,
+};
+
+pub use render::{Whom, render, shortened};
+
+/// The version of `resume.json` that this Segue writes.
+pub const VERSION: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Packet {
+    #[serde(default = "version")]
+    pub v: u32,
+    pub session_id: SessionId,
+    /// What the session is called where the packet was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
+    pub previous_agent: String,
+    /// Why the work stood still, or why the packet was asked for.
+    pub checkpoint_reason: String,
+    /// The last turn. Lowered by hand, it makes the next resume a rewind to the end of that turn.
+    pub turn_count: u32,
+    #[schemars(with = "String")]
+    pub created_at: Timestamp,
+    /// The first prompt.
+    pub objective: String,
+    /// The later prompts, which may have changed it.
+    #[serde(default)]
+    pub requests: Vec<Request>,
+    #[serde(default)]
+    pub decisions: Vec<Decision>,
+    #[serde(default)]
+    pub blockers: Vec<Blocker>,
+    /// By git, and by what the tools said that they wrote.
+    #[serde(default)]
+    pub touched_files: Vec<TouchedFile>,
+    /// By commands that really ran.
+    #[serde(default)]
+    pub validation_state: Validation,
+    #[serde(default)]
+    pub remaining: Vec<String>,
+    /// What comes next. Written by hand, it is the next prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_task: Option<String>,
+    #[serde(default)]
+    pub workspace: Workspace,
+    /// The last turns, whole; earlier ones are left out by budget.
+    #[serde(default)]
+    pub conversation: Vec<Exchange>,
+    #[serde(default)]
+    pub vendor_sessions: Vec<VendorId>,
+    /// Stands last, and is the BLAKE3 of every byte before it: where it does not fit, a person has
+    /// edited the file.
+    #[serde(default, skip_serializing)]
+    pub checksum: Option<String>,
+}
+
+fn version() -> u32 {
+    VERSION
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Request {
+    #[serde(default)]
+    pub turn: u32,
+    pub prompt: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Decision {
+    #[serde(default)]
+    pub id: String,
+    #[serde(default)]
+    pub turn: u32,
+    pub summary: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Blocker {
+    #[serde(default)]
+    pub id: String,
+    #[serde(default)]
+    pub turn: u32,
+    pub summary: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TouchedFile {
+    pub path: String,
+    pub status: FileStatus,
+    /// The last turn that changed it, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<u32>,
+}
+
+/// How each check stands, where one ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Validation {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tests: Option<Run>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lint: Option<Run>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub typecheck: Option<Run>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<Run>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Run {
+    pub passed: bool,
+    #[serde(default)]
+    pub command: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
+    #[serde(default)]
+    pub turn: u32,
+}
+
+impl Validation {
+    fn slot(&mut self, check: Check) -> Option<&mut Option<Run>> {
+        match check {
+            Check::Tests => Some(&mut self.tests),
+            Check::Lint => Some(&mut self.lint),
+            Check::Typecheck => Some(&mut self.typecheck),
+            Check::Build => Some(&mut self.build),
+            Check::Unknown => None,
+        }
+    }
+
+    /// Those that ran.
+    pub fn runs(&self) -> impl Iterator<Item = (Check, &Run)> {
+        [
+            (Check::Tests, &self.tests),
+            (Check::Lint, &self.lint),
+            (Check::Typecheck, &self.typecheck),
+            (Check::Build, &self.build),
+        ]
+        .into_iter()
+        .filter_map(|(check, run)| Some((check, run.as_ref()?)))
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Workspace {
+    /// The repository's identity: its remote, or its path.
+    #[serde(default)]
+    pub repo: String,
+    #[schemars(with = "String")]
+    #[serde(default)]
+    pub path: PathBuf,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub head: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The commit that keeps the files as they were, whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// Whether there are changes that are in no commit of a branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dirty: Option<bool>,
+}
+
+/// One turn, as lines that a person can read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exchange {
+    #[serde(default)]
+    pub turn: u32,
+    #[serde(default)]
+    pub agent: String,
+    #[serde(default)]
+    pub prompt: String,
+    /// What the agent said and did, in order.
+    #[serde(default)]
+    pub steps: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VendorId {
+    pub agent: String,
+    pub id: String,
+    #[schemars(with = "String")]
+    pub cwd: PathBuf,
+}
+
+/// What the fold alone does not know.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    pub number: Option<u64>,
+    pub objective: String,
+    pub reason: String,
+    pub workspace: Workspace,
+    /// What git says that the session changed; the tools' own words where it can't be asked.
+    pub changed: Option<Vec<TouchedFile>>,
+    pub conversation: Vec<Exchange>,
+}
+
+impl Packet {
+    /// The packet of a session as it stands; `None` before it has an identity.
+    #[must_use]
+    pub fn of(state: &State, facts: Facts, now: Timestamp) -> Option<Self> {
+        let identity = state.identity.as_ref()?;
+        let notes = &state.notes;
+        let here = |turn: u32| turn == 0 || state.on_path(turn);
+        let requests = notes.prompts.iter().filter(|one| here(one.turn));
+        let decisions = notes.decisions.iter().filter(|one| here(one.turn)).enumerate();
+        let (turn, report) = standing_report(state);
+        let blockers = report.blockers.unwrap_or_default().into_iter().enumerate();
+        let mut validation_state = Validation::default();
+        for run in notes.checks.iter().filter(|one| here(one.turn)) {
+            let (turn, run) = (run.turn, &run.what);
+            if let Some(slot) = validation_state.slot(run.check) {
+                let command = run.command.clone();
+                *slot = Some(Run { passed: run.passed, command, exit: run.exit, turn });
+            }
+        }
+        Some(Self {
+            v: VERSION,
+            session_id: identity.id,
+            number: facts.number,
+            previous_agent: state.agent().to_owned(),
+            checkpoint_reason: facts.reason,
+            turn_count: state.last_turn(),
+            created_at: now,
+            objective: facts.objective,
+            requests: requests
+                .map(|one| Request { turn: one.turn, prompt: one.what.clone() })
+                .collect(),
+            decisions: decisions
+                .map(|(n, one)| Decision {
+                    id: format!("d{}", n + 1),
+                    turn: one.turn,
+                    summary: one.what.summary.clone(),
+                    why: one.what.why.clone(),
+                })
+                .collect(),
+            blockers: blockers
+                .map(|(n, one)| Blocker {
+                    id: format!("b{}", n + 1),
+                    turn,
+                    summary: one.summary,
+                    evidence: one.evidence,
+                })
+                .collect(),
+            touched_files: facts.changed.unwrap_or_else(|| touched(state)),
+            validation_state,
+            remaining: report.remaining.unwrap_or_default(),
+            next_task: report.next_task,
+            workspace: facts.workspace,
+            conversation: facts.conversation,
+            vendor_sessions: state
+                .vendors
+                .iter()
+                .filter_map(|one| {
+                    let (agent, cwd) = (one.agent.clone(), one.cwd.clone());
+                    Some(VendorId { agent, id: one.id.clone()?, cwd })
+                })
+                .collect(),
+            checksum: None,
+        })
+    }
+}
+
+/// What the agents' reports come to: of each part the newest that was said.
+fn standing_report(state: &State) -> (u32, ProgressReported) {
+    let mut standing = ProgressReported::default();
+    let mut turn = 0;
+    for one in state.notes.reports.iter().filter(|one| one.turn == 0 || state.on_path(one.turn)) {
+        if one.what.blockers.is_some() {
+            turn = one.turn;
+            standing.blockers = one.what.blockers.clone();
+        }
+        if one.what.remaining.is_some() {
+            standing.remaining = one.what.remaining.clone();
+        }
+        // The next task of an earlier turn was done, or given up for another prompt.
+        standing.next_task = one.what.next_task.clone().or(standing.next_task);
+        if one.turn < state.last_turn() && asked_since(state, one.turn) {
+            standing.next_task = None;
+        }
+    }
+    (turn, standing)
+}
+
+fn asked_since(state: &State, turn: u32) -> bool {
+    state.notes.prompts.iter().any(|asked| asked.turn > turn && state.on_path(asked.turn))
+}
+
+/// The files by what the tools and the checkpoints told.
+#[must_use]
+pub fn touched(state: &State) -> Vec<TouchedFile> {
+    let files = state.notes.files.iter().filter(|one| one.turn == 0 || state.on_path(one.turn));
+    files
+        .map(|one| TouchedFile {
+            path: one.what.path.clone(),
+            status: one.what.status,
+            turn: (one.turn > 0).then_some(one.turn),
+        })
+        .collect()
+}

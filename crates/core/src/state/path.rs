@@ -1,0 +1,170 @@
+//! Where one can go back to, and what a rewind leaves behind.
+//!
+//! Turns are never renumbered and nothing is taken out of the journal: a rewind says which turns
+//! the conversation consists of from now on. So it can be taken back, and what was left behind can
+//! still be read.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Proof, State, Turn, VendorSession};
+use crate::event::{CheckpointSkipped, CheckpointTaken, Mark, Outcome, RewindStarted, Span};
+
+/// The workspace at one point.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Checkpoint {
+    pub turn: u32,
+    pub mark: Mark,
+    /// Absent where it could not be kept; then nobody tries again until the session is resumed.
+    pub commit: Option<String>,
+    /// Which run of the session it was, from 1 on.
+    #[serde(default)]
+    pub run: u32,
+    /// The last event before it.
+    pub seq: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rewind {
+    /// The turns of the conversation up to the last rewind; absent where there was none.
+    #[serde(default)]
+    pub path: Option<Vec<Span>>,
+    /// The last turn when the path was set: all later ones belong to it too.
+    #[serde(default)]
+    pub since: u32,
+    /// A rewind that has begun and is to be finished.
+    #[serde(default)]
+    pub under_way: Option<RewindStarted>,
+    /// The last one, for taking it back: the path before it, and the ref of the files before it.
+    #[serde(default)]
+    pub last: Option<Before>,
+    /// It waits for what to do instead.
+    #[serde(default)]
+    pub waits: bool,
+}
+
+/// How it was before a rewind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Before {
+    pub path: Vec<Span>,
+    pub to_turn: u32,
+    /// The ref that keeps the files; absent where they stayed as they were.
+    pub safety: Option<String>,
+    pub conversation: bool,
+    /// The vendors' sessions as they were.
+    #[serde(default)]
+    pub vendors: Vec<VendorSession>,
+}
+
+impl State {
+    pub(super) fn checkpointed(&mut self, taken: &CheckpointTaken) {
+        // What was there before a rewind is no point of the conversation.
+        if taken.mark != Mark::Safety {
+            self.kept(taken.mark, Some(taken.commit.clone()));
+        }
+    }
+
+    pub(super) fn not_checkpointed(&mut self, skipped: &CheckpointSkipped) {
+        self.kept(skipped.mark, None);
+    }
+
+    fn kept(&mut self, mark: Mark, commit: Option<String>) {
+        let turn = self.turn.number;
+        let point = Checkpoint { turn, mark, commit, run: self.runs, seq: self.seq };
+        if self.first_checkpoint.is_none() && mark == Mark::Start {
+            self.first_checkpoint = Some(point.clone());
+        }
+        self.checkpoint = Some(point);
+    }
+
+    /// Whether the workspace was looked at since the last turn ended.
+    #[must_use]
+    pub fn is_checkpointed(&self) -> bool {
+        let due = if self.turn.number == 0 { Mark::Start } else { Mark::TurnEnd };
+        self.rewind.waits
+            || self.checkpoint.as_ref().is_some_and(|last| {
+                let fits = last.mark == due || last.mark == Mark::Rewound;
+                let in_vain = last.commit.is_none() && last.run == self.runs;
+                in_vain || last.turn == self.turn.number && fits
+            })
+    }
+
+    /// Whether a turn is part of the conversation, after every rewind.
+    #[must_use]
+    pub fn on_path(&self, turn: u32) -> bool {
+        match &self.rewind.path {
+            None => true,
+            Some(path) => {
+                turn > self.rewind.since
+                    || path.iter().any(|span| (span.from..=span.to).contains(&turn))
+            }
+        }
+    }
+
+    /// The turns that the conversation consists of.
+    #[must_use]
+    pub fn path(&self) -> Vec<Span> {
+        let now = self.turn.number;
+        let mut path = match &self.rewind.path {
+            None => Vec::new(),
+            Some(path) => path.clone(),
+        };
+        let first = if self.rewind.path.is_some() { self.rewind.since + 1 } else { 1 };
+        if first <= now {
+            match path.last_mut() {
+                Some(last) if last.to + 1 == first => last.to = now,
+                _ => path.push(Span { from: first, to: now }),
+            }
+        }
+        path
+    }
+
+    /// The path that ends with a turn which is part of the conversation now.
+    #[must_use]
+    pub fn path_to(&self, turn: u32) -> Vec<Span> {
+        let spans = self.path().into_iter().filter(|span| span.from <= turn);
+        spans.map(|span| Span { to: span.to.min(turn), ..span }).collect()
+    }
+
+    /// The last turn of the conversation.
+    #[must_use]
+    pub fn last_turn(&self) -> u32 {
+        self.path().last().map_or(0, |span| span.to)
+    }
+
+    pub(super) fn rewound(&mut self) {
+        let Some(done) = self.rewind.under_way.take() else { return };
+        let before = Before {
+            path: self.path(),
+            to_turn: self.last_turn(),
+            safety: done.files.is_some().then(|| done.safety.clone()),
+            conversation: done.path.is_some(),
+            vendors: self.vendors.clone(),
+        };
+        let taken_back = self.rewind.last.replace(before).filter(|_| done.undo);
+        let Some(path) = done.path else { return };
+        let now = self.turn.number;
+        if let Some(before) = taken_back {
+            self.vendors = before.vendors;
+        }
+        for vendor in &mut self.vendors {
+            match done.cuts.iter().find(|cut| cut.agent == vendor.agent) {
+                Some(cut) => {
+                    vendor.id = Some(cut.vendor_session.clone());
+                    vendor.cut_at = cut.at.clone();
+                }
+                // What came later is still in its memory: another conversation has to begin.
+                None if vendor.turn > done.to_turn && !done.undo => vendor.id = None,
+                None => {}
+            }
+        }
+        self.vendors.retain(|vendor| vendor.id.is_some() || vendor.turn <= done.to_turn);
+        self.rewind.path = Some(path);
+        self.rewind.since = now;
+        self.rewind.waits = !done.undo;
+        self.handing_over = false;
+        self.proof = Proof::Open;
+        let outcome = Some(Outcome::Finished);
+        self.turn = Turn { number: now, open: false, outcome, ..Turn::default() };
+    }
+}

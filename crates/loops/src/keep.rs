@@ -1,0 +1,259 @@
+//! What is kept at the end of every turn and at every stop: reports, a checkpoint, the packet.
+//!
+//! All of it may be done twice and counts once: a report is known by its id, a checkpoint by its
+//! turn, and the packet is replaced whole. So a crash anywhere in here leaves nothing to mend.
+
+use std::path::{Path, PathBuf};
+
+use segue_agents::report;
+use segue_core::{
+    Body, Draft, State,
+    event::{CheckpointSkipped, CheckpointTaken, FileChange, FileStatus, Mark, SessionStopped},
+    inbox::Message,
+    packet::{Facts, TouchedFile, Workspace},
+};
+use segue_journal::{Session, inbox};
+use segue_runner::{Halt, Supervisor, briefing};
+use segue_workspace::{Change, Opened, Snapshots, Status, Unable};
+
+/// How many changed files an event names.
+const MOST_CHANGED: usize = 200;
+
+/// The files of a session's workspace, as far as they can be kept.
+#[derive(Debug)]
+pub struct Keeper {
+    dir: PathBuf,
+    snapshots: Result<Snapshots, String>,
+}
+
+/// Where the workspace is kept at the end of every turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Checkpoints {
+    Off,
+    /// In git repositories.
+    #[default]
+    Git,
+    /// In plain directories too, in a repository beside their sessions.
+    Always,
+}
+
+fn open(session: &Session, dir: &Path, when: Checkpoints) -> Result<Snapshots, String> {
+    let key = session.id().to_string();
+    match Snapshots::open(dir, &key) {
+        Err(error) => Err(error.to_string()),
+        Ok(Opened::Ready(snapshots)) => Ok(snapshots),
+        Ok(Opened::Unable(Unable::NoRepository)) if when == Checkpoints::Always => {
+            let above = session.dir().parent().unwrap_or(Path::new("."));
+            let shadow = above.join("workspace.git");
+            Snapshots::shadow(&shadow, dir, &key).map_err(|error| error.to_string())
+        }
+        Ok(Opened::Unable(why)) => Err(why.to_string()),
+    }
+}
+
+/// The ref of a session's checkpoint.
+#[must_use]
+pub fn reference(session: &Session, name: &str) -> String {
+    format!("refs/segue/{}/{name}", session.id())
+}
+
+/// All refs of a session's checkpoints begin like this.
+#[must_use]
+pub fn references(session: &Session) -> String {
+    format!("refs/segue/{}/", session.id())
+}
+
+impl Keeper {
+    /// Looks at the workspace. Where it can't be kept, that is no error: the work goes on without.
+    #[must_use]
+    pub fn new(session: &Session, dir: &Path, when: Checkpoints) -> Self {
+        let snapshots = match when {
+            Checkpoints::Off => Err("checkpoints are switched off".to_owned()),
+            when => open(session, dir, when),
+        };
+        Self { dir: dir.to_owned(), snapshots }
+    }
+
+    #[must_use]
+    pub fn snapshots(&self) -> Result<&Snapshots, &str> {
+        self.snapshots.as_ref().map_err(String::as_str)
+    }
+
+    /// Keeps the workspace as it is now.
+    pub fn checkpoint(&self, supervisor: &mut Supervisor<'_>, mark: Mark) -> Result<(), Halt> {
+        let turn = supervisor.state().turn.number;
+        let session = supervisor.session().session();
+        let name = match mark {
+            Mark::Stop => format!("stop-{}", session.state().seq),
+            _ => turn.to_string(),
+        };
+        let reference = reference(session, &name);
+        let message = format!("Segue: session {}, turn {turn}", session.id());
+        let before = session.state().checkpoint.as_ref().and_then(|last| last.commit.clone());
+        let taken = self.snapshots().map_err(str::to_owned).and_then(|snapshots| {
+            let taken = snapshots.take(&reference, &message).map_err(|error| error.to_string())?;
+            let (changed, total) = match &before {
+                Some(before) => changes(snapshots, before, &taken.commit),
+                None => (Vec::new(), 0),
+            };
+            Ok(CheckpointTaken {
+                mark,
+                commit: taken.commit,
+                reference,
+                head: taken.head,
+                branch: taken.branch,
+                changed,
+                changed_total: total,
+            })
+        });
+        match taken {
+            Ok(taken) => supervisor.note(taken).map(drop),
+            Err(why) => supervisor.note(CheckpointSkipped { mark, why }).map(drop),
+        }
+    }
+
+    /// What git knows for the packet.
+    fn facts(&self, state: &State) -> (Workspace, Option<Vec<TouchedFile>>) {
+        let identity = state.identity.as_ref();
+        let mut workspace = Workspace {
+            repo: identity.map(|found| found.repo.identity.clone()).unwrap_or_default(),
+            path: self.dir.clone(),
+            ..Workspace::default()
+        };
+        let last = state.checkpoint.as_ref().and_then(|last| last.commit.clone());
+        workspace.snapshot = last.clone();
+        let Ok(snapshots) = self.snapshots() else { return (workspace, None) };
+        if let Ok(repo) = segue_workspace::identify(&self.dir) {
+            workspace.head = repo.head;
+            workspace.branch = repo.branch;
+        }
+        let first = state.first_checkpoint.as_ref().and_then(|first| first.commit.clone());
+        let (Some(first), Some(last)) = (first, last) else { return (workspace, None) };
+        if let Some(head) = &workspace.head {
+            workspace.dirty = snapshots.changes(head, &last, 1).ok().map(|(_, total)| total > 0);
+        }
+        let touched = segue_core::packet::touched(state);
+        let turn_of = |path: &str| touched.iter().find(|one| one.path == path)?.turn;
+        let Ok((changed, _)) = snapshots.changes(&first, &last, 1000) else {
+            return (workspace, None);
+        };
+        let files = changed.iter().map(|change| {
+            let FileChange { path, status } = file_change(change);
+            TouchedFile { turn: turn_of(&path), path, status }
+        });
+        let files = files.collect();
+        (workspace, Some(files))
+    }
+
+    /// Writes `resume.json`. What goes wrong with it is said, and stops nothing.
+    pub fn packet(
+        &self,
+        supervisor: &mut Supervisor<'_>,
+        number: Option<u64>,
+        reason: &str,
+    ) -> Result<(), Halt> {
+        let session = supervisor.session().session();
+        // A person has written into it, and nobody has read that yet.
+        if !matches!(session.edited_packet(), Ok(None)) {
+            return supervisor
+                .warn("resume.json was edited, and stays as it is: segue resume reads it");
+        }
+        let (workspace, changed) = self.facts(session.state());
+        let conversation = briefing::told(session, None, briefing::FILE_BYTES)?.turns;
+        let reason = reason.to_owned();
+        let facts = Facts { number, reason, workspace, changed, conversation, ..Facts::default() };
+        let now = supervisor.now();
+        if let Some(mut packet) = briefing::packet_of(session, facts)? {
+            packet.created_at = now;
+            supervisor.write_packet(&packet)?;
+        }
+        Ok(())
+    }
+}
+
+fn changes(snapshots: &Snapshots, from: &str, to: &str) -> (Vec<FileChange>, u64) {
+    match snapshots.changes(from, to, MOST_CHANGED) {
+        Ok((list, total)) => (list.iter().map(file_change).collect(), total as u64),
+        Err(_) => (Vec::new(), 0),
+    }
+}
+
+fn file_change(change: &Change) -> FileChange {
+    let status = match change.status {
+        Status::Added => FileStatus::Added,
+        Status::Deleted => FileStatus::Deleted,
+        _ => FileStatus::Modified,
+    };
+    FileChange { path: change.path.to_string_lossy().into_owned(), status }
+}
+
+/// What somebody asked of the session while it ran.
+#[derive(Debug)]
+pub enum Asked {
+    HandOff { id: String, to: String, model: Option<String>, reason: String },
+    Stop(SessionStopped),
+}
+
+/// Records what waits in the inbox. What is more than a report is for the caller to do.
+pub fn take_in(supervisor: &mut Supervisor<'_>) -> Result<Option<Asked>, Halt> {
+    let session = supervisor.session().session();
+    let (disk, dir) = (std::sync::Arc::clone(session.disk()), session.dir().to_owned());
+    let mut asked = None;
+    for waiting in inbox::waiting(&*disk, &dir)? {
+        let known = supervisor.state().notes.taken_in.contains(&waiting.id);
+        match &waiting.message {
+            _ if known => {}
+            Message::Report { agent, report, .. } => {
+                let mut draft = Draft::from(report.clone()).about(&waiting.id);
+                draft.agent = Some(agent.clone());
+                supervisor.commit(draft)?;
+            }
+            Message::HandOff { to, model, reason } => {
+                asked = Some(Asked::HandOff {
+                    id: waiting.id.clone(),
+                    to: to.clone(),
+                    model: model.clone(),
+                    reason: reason.clone(),
+                });
+            }
+            Message::Stop { reason } => {
+                let stop = segue_runner::supervisor::stop(
+                    segue_core::event::Reason::HandedOff,
+                    format!("stopped for a hand-off: {reason}"),
+                );
+                asked = Some(Asked::Stop(stop));
+            }
+            Message::Unknown => continue,
+        }
+        waiting.remove(&*disk)?;
+    }
+    Ok(asked)
+}
+
+/// The closing block of the turn that has ended, if its last text has one.
+pub fn closing_block(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+    let turn = supervisor.state().turn.number;
+    let id = format!("block-{turn}");
+    if turn == 0 || supervisor.state().notes.taken_in.contains(&id) {
+        return Ok(());
+    }
+    let session = supervisor.session().session();
+    let mut last = None;
+    for event in session.newest_first()? {
+        match event.body {
+            Body::TextWritten(written) if event.turn == Some(turn) => {
+                last = Some((written, event.agent));
+                break;
+            }
+            Body::TurnStarted(_) => break,
+            _ => {}
+        }
+    }
+    let Some((written, agent)) = last else { return Ok(()) };
+    let Some(report) = report::closing_block(&session.text(&written.text)?) else {
+        return Ok(());
+    };
+    let mut draft = Draft::from(report).about(id);
+    draft.agent = agent;
+    supervisor.note(draft).map(drop)
+}

@@ -1,0 +1,262 @@
+//! Going back to the end of an earlier turn: the conversation, the files, or both.
+//!
+//! ```text
+//! rewind.started   what will be done, and the ref that will keep what is there now
+//!   … files change: the safety checkpoint first, then the files …
+//! rewind.finished  from here on the conversation is the shorter one
+//! ```
+//!
+//! Between the two events a rewind is to be finished, by whoever comes next; doing it twice does
+//! no harm. Nothing is taken out of the journal or out of git, so a rewind can be taken back.
+
+use segue_agents::vendor;
+use segue_core::{
+    Body, State,
+    event::{CheckpointTaken, Cut, Mark, Outcome, Reason, RewindFinished, RewindStarted},
+};
+use segue_journal::Session;
+use segue_runner::{Halt, Supervisor, agent, supervisor::stop};
+use segue_workspace::Plan as FilePlan;
+
+use crate::keep::{Keeper, reference};
+
+/// What is to go back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scope {
+    pub files: bool,
+    pub conversation: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RewindError {
+    #[error(transparent)]
+    Journal(#[from] segue_journal::Error),
+    #[error("there is no turn {turn}: the last one is {last}")]
+    NoTurn { turn: u32, last: u32 },
+    #[error("turn {turn} was left behind by a rewind")]
+    LeftBehind { turn: u32 },
+    #[error("the files can't be brought back: {why}")]
+    NoFiles { why: String },
+    #[error("there is no step `{step}`: `segue log -v` shows their ids")]
+    NoStep { step: String },
+    #[error("there is no rewind to take back")]
+    NothingToUndo,
+}
+
+/// A rewind that was thought through and has not begun.
+#[derive(Debug)]
+pub struct Plan {
+    pub started: RewindStarted,
+    /// What would change in the workspace.
+    pub files: FilePlan,
+    /// How each agent's own conversation goes back, in words for people.
+    pub conversations: Vec<String>,
+}
+
+/// Thinks a rewind through. Nothing is changed.
+pub fn plan(
+    session: &Session,
+    keeper: &Keeper,
+    to_turn: u32,
+    scope: Scope,
+) -> Result<Plan, RewindError> {
+    let state = session.state();
+    if to_turn > state.turn.number {
+        return Err(RewindError::NoTurn { turn: to_turn, last: state.turn.number });
+    }
+    if to_turn > 0 && !state.on_path(to_turn) {
+        return Err(RewindError::LeftBehind { turn: to_turn });
+    }
+    let files = match scope.files {
+        true => Some(resolve(keeper, &reference(session, &to_turn.to_string()))?),
+        false => None,
+    };
+    let path = scope.conversation.then(|| state.path_to(to_turn));
+    let (cuts, conversations) = match scope.conversation {
+        true => cuts(session, to_turn)?,
+        false => (Vec::new(), Vec::new()),
+    };
+    let safety = reference(session, &format!("before-{}", state.seq));
+    let started = RewindStarted { to_turn, files, path, safety, cuts, undo: false };
+    with_changes(keeper, started, conversations)
+}
+
+/// The files alone, back to the last checkpoint: what a session on another machine begins with.
+#[must_use]
+pub fn to_checkpoint(session: &Session) -> Option<RewindStarted> {
+    let state = session.state();
+    let files = state.checkpoint.as_ref()?.commit.clone()?;
+    Some(RewindStarted {
+        to_turn: state.last_turn(),
+        files: Some(files),
+        path: None,
+        safety: reference(session, &format!("before-{}", state.seq)),
+        cuts: Vec::new(),
+        undo: false,
+    })
+}
+
+/// The last turn whose end is not after a step: steps are ids of tool calls, or numbers of events.
+pub fn turn_of_step(session: &Session, step: &str) -> Result<u32, RewindError> {
+    let number: Option<u64> = step.trim_start_matches('#').parse().ok();
+    let mut later_steps = false;
+    for event in session.conversed()? {
+        let named = event.id.as_deref() == Some(step) || Some(event.seq) == number;
+        if let (true, Some(turn)) = (named, event.turn) {
+            return Ok(if later_steps { turn - 1 } else { turn });
+        }
+        match event.body {
+            Body::TurnStarted(_) => later_steps = false,
+            Body::TextWritten(_) | Body::ToolCalled(_) => later_steps = true,
+            _ => {}
+        }
+    }
+    Err(RewindError::NoStep { step: step.to_owned() })
+}
+
+/// Thinks the way back through.
+pub fn plan_undo(session: &Session, keeper: &Keeper) -> Result<Plan, RewindError> {
+    let state = session.state();
+    let before = state.rewind.last.as_ref().ok_or(RewindError::NothingToUndo)?;
+    let files = before.safety.as_deref().map(|safety| resolve(keeper, safety)).transpose()?;
+    let path = before.conversation.then(|| before.path.clone());
+    let safety = reference(session, &format!("before-{}", state.seq));
+    let started = RewindStarted {
+        to_turn: before.to_turn,
+        files,
+        path,
+        safety,
+        cuts: Vec::new(),
+        undo: true,
+    };
+    with_changes(keeper, started, Vec::new())
+}
+
+fn with_changes(
+    keeper: &Keeper,
+    started: RewindStarted,
+    conversations: Vec<String>,
+) -> Result<Plan, RewindError> {
+    let files = match (&started.files, keeper.snapshots()) {
+        (Some(commit), Ok(snapshots)) => snapshots
+            .plan(commit)
+            .map_err(|error| RewindError::NoFiles { why: error.to_string() })?,
+        _ => FilePlan::default(),
+    };
+    Ok(Plan { started, files, conversations })
+}
+
+fn resolve(keeper: &Keeper, reference: &str) -> Result<String, RewindError> {
+    let no = |why: String| RewindError::NoFiles { why };
+    let snapshots = keeper.snapshots().map_err(|why| no(why.to_owned()))?;
+    let found = snapshots.resolve(reference).map_err(|error| no(error.to_string()))?;
+    found.ok_or_else(|| no(format!("{reference} is not in this repository")))
+}
+
+/// Where in each vendor's own conversation the turn ended, for those that can go back by themselves.
+fn cuts(session: &Session, to_turn: u32) -> Result<(Vec<Cut>, Vec<String>), RewindError> {
+    let state = session.state();
+    let mut cuts = Vec::new();
+    let mut words = Vec::new();
+    for known in state.vendors.iter().filter(|known| known.turn > to_turn) {
+        let can = vendor::find(&known.agent).is_some_and(|vendor| vendor.card().can.rewind);
+        let cut = if can { last_mark(session, state, &known.agent, to_turn)? } else { None };
+        words.push(match &cut {
+            Some(_) => format!("{}: a copy of its own conversation, cut there", known.agent),
+            None => format!("{}: a new conversation, with a packet of what was done", known.agent),
+        });
+        cuts.extend(cut);
+    }
+    Ok((cuts, words))
+}
+
+/// The end of the agent's last turn up to `to_turn`, in the vendor's words.
+fn last_mark(
+    session: &Session,
+    state: &State,
+    agent: &str,
+    to_turn: u32,
+) -> Result<Option<Cut>, RewindError> {
+    let turns = (1..=to_turn).rev().filter(|turn| state.on_path(*turn));
+    for turn in turns.take(MOST_LOOKED_AT) {
+        let (mut vendor_session, mut at, mut ours) = (None, None, false);
+        session.turn(turn, |event| {
+            ours |= event.agent.as_deref() == Some(agent);
+            match &event.body {
+                Body::AgentStarted(started) => vendor_session = started.vendor_session.clone(),
+                Body::AgentIntroduced(told) => {
+                    vendor_session = told.vendor_session.clone().or(vendor_session.take());
+                }
+                Body::TurnEnded(ended) => at = ended.mark.clone(),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        if ours {
+            return Ok(at.zip(vendor_session).map(|(at, vendor_session)| Cut {
+                agent: agent.to_owned(),
+                vendor_session,
+                at: Some(at),
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// How many turns back an agent's own last one is looked for.
+const MOST_LOOKED_AT: usize = 200;
+
+/// Does what was planned.
+pub fn rewind(
+    supervisor: &mut Supervisor<'_>,
+    keeper: &Keeper,
+    started: RewindStarted,
+) -> Result<(), Halt> {
+    if supervisor.state().turn.open {
+        agent::let_go(supervisor)?;
+        supervisor.end_turn(Outcome::Superseded)?;
+    }
+    supervisor.commit(started)?;
+    complete(supervisor, keeper)
+}
+
+/// How many files a restore changes.
+#[must_use]
+pub fn count(plan: &FilePlan) -> u64 {
+    let lists = [&plan.added, &plan.modified, &plan.deleted, &plan.modes];
+    lists.iter().map(|list| list.len() as u64).sum()
+}
+
+/// Brings a rewind that has begun to its end.
+pub fn complete(supervisor: &mut Supervisor<'_>, keeper: &Keeper) -> Result<(), Halt> {
+    let Some(under_way) = supervisor.state().rewind.under_way.clone() else { return Ok(()) };
+    let failed = |why: String| Halt::from(stop(Reason::Failed, format!("the rewind: {why}")));
+    let mut files = 0;
+    let mut kept = None;
+    if let Some(target) = &under_way.files {
+        let snapshots = keeper.snapshots().map_err(|why| failed(why.to_owned()))?;
+        let restored = snapshots
+            .restore(target, &under_way.safety)
+            .map_err(|error| failed(error.to_string()))?;
+        files = count(&restored.done);
+        kept = Some(snapshots);
+    }
+    supervisor.commit(RewindFinished { to_turn: under_way.to_turn, files })?;
+    // What the next turn changes is told from here.
+    if let Some(snapshots) = kept {
+        let session = supervisor.session().session();
+        let reference = reference(session, &format!("rewound-{}", session.state().seq));
+        if let Ok(taken) = snapshots.take(&reference, "Segue: after a rewind") {
+            supervisor.note(CheckpointTaken {
+                mark: Mark::Rewound,
+                commit: taken.commit,
+                reference,
+                head: taken.head,
+                branch: taken.branch,
+                changed: Vec::new(),
+                changed_total: 0,
+            })?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! A worktree of the session's own: planned, made, entered again, built again.
+//!
+//! It is named in the journal before it is made, so a crash in between leaves nothing that nobody
+//! knows of; and it is only ever removed with the session itself, which says first what it holds.
+
+mod garbage;
+
+use std::path::{Path, PathBuf};
+
+pub use garbage::{Garbage, Spare};
+
+use segue_core::event::{WorktreeMade, WorktreePlanned};
+use segue_journal::{Durability, LockedSession, Session};
+use segue_workspace::{
+    Opened, Snapshots, identify,
+    worktree::{self, Holding, Presence},
+};
+
+use crate::{
+    keep::{reference, references},
+    launch::LaunchError,
+};
+
+/// Makes a worktree for a new session. Returns where the agent works in it.
+pub(crate) fn make(
+    session: &mut LockedSession,
+    workspace: &Path,
+    number: u64,
+    prompt: &str,
+) -> Result<PathBuf, LaunchError> {
+    let wrong = |error: &dyn std::fmt::Display| LaunchError::Worktree(error.to_string());
+    let repo = identify(workspace).map_err(|error| wrong(&error))?;
+    let base = repo.head.ok_or_else(|| wrong(&"the repository has no commit yet"))?;
+    let branch =
+        worktree::branch_name(&repo.root, number, prompt).map_err(|error| wrong(&error))?;
+    let path = worktree::default_path(&repo.root, number).map_err(|error| wrong(&error))?;
+    let plan = WorktreePlanned { path, branch, base, repo: repo.root };
+    session.append(plan, Durability::Synced)?;
+    ensure(session, workspace)?.ok_or_else(|| wrong(&"it was not made"))
+}
+
+/// Makes or builds again what was planned, if it is not there. Returns where the agent works in it.
+pub(crate) fn ensure(
+    session: &mut LockedSession,
+    workspace: &Path,
+) -> Result<Option<PathBuf>, LaunchError> {
+    let Some(known) = session.state().worktree.clone() else { return Ok(None) };
+    let wrong = |error: worktree::WorktreeError| LaunchError::Worktree(error.to_string());
+    let plan = &known.plan;
+    if worktree::reenter(&plan.path, &plan.branch).map_err(wrong)? == Presence::Gone {
+        let state = session.state();
+        let snapshot = state.checkpoint.as_ref().and_then(|last| last.commit.clone());
+        let safety = reference(session.session(), &format!("before-{}", state.seq));
+        let id = session.session().id().to_string();
+        let (base, snapshot) = (Some(plan.base.as_str()), snapshot.as_deref());
+        worktree::rebuild(&plan.repo, &plan.path, &plan.branch, base, snapshot, &id, &safety)
+            .map_err(wrong)?;
+    }
+    if known.made {
+        return Ok(Some(session.state().workspace().map_or(plan.path.clone(), Path::to_owned)));
+    }
+    // The same place within the repository that the command was called in.
+    let below = workspace.strip_prefix(&plan.repo).unwrap_or(Path::new(""));
+    let inner = plan.path.join(below);
+    let path = if inner.is_dir() { inner } else { plan.path.clone() };
+    session.append(WorktreeMade { path: path.clone() }, Durability::Synced)?;
+    Ok(Some(path))
+}
+
+/// What a session has outside of its own directory: checkpoints in a repository, a worktree.
+#[derive(Debug)]
+pub struct Leavings {
+    snapshots: Option<Snapshots>,
+    prefix: String,
+    tree: Option<(WorktreePlanned, Holding)>,
+}
+
+impl Leavings {
+    /// Looks. Where nothing can be found, there is nothing to lose.
+    #[must_use]
+    pub fn of(session: &Session) -> Self {
+        let state = session.state();
+        let planned = state.worktree.as_ref().map(|known| known.plan.clone());
+        let dir = match &planned {
+            Some(plan) => Some(plan.repo.as_path()),
+            None => state.workspace(),
+        };
+        let key = session.id().to_string();
+        let snapshots = dir.and_then(|dir| match Snapshots::open(dir, &key) {
+            Ok(Opened::Ready(snapshots)) => Some(snapshots),
+            _ => None,
+        });
+        let tree = planned.map(|plan| {
+            let held = worktree::holds(&plan.repo, &plan.path, &plan.branch).unwrap_or_default();
+            (plan, held)
+        });
+        Self { snapshots, prefix: references(session), tree }
+    }
+
+    /// What would be lost with it and is nowhere else, in words.
+    #[must_use]
+    pub fn loss(&self) -> Vec<String> {
+        let Some((plan, held)) = &self.tree else { return Vec::new() };
+        let mut lines = Vec::new();
+        if !held.files.is_empty() {
+            let (count, path) = (held.files.len(), plan.path.display());
+            lines.push(format!("{count} uncommitted files in the worktree {path}"));
+        }
+        if !held.commits.is_empty() {
+            let (count, branch) = (held.commits.len(), &plan.branch);
+            lines.push(format!("{count} commits that only {branch} has"));
+        }
+        lines
+    }
+
+    /// Clears it away. Returns what did not work.
+    #[must_use]
+    pub fn remove(self) -> Vec<String> {
+        let mut trouble = Vec::new();
+        if let Some((plan, _)) = &self.tree
+            && plan.path.exists()
+        {
+            let removed = worktree::remove(&plan.repo, &plan.path, &plan.branch, true);
+            trouble.extend(removed.err().map(|error| error.to_string()));
+        }
+        if let Some(snapshots) = &self.snapshots {
+            let refs = snapshots.list(&self.prefix).unwrap_or_default();
+            let names: Vec<String> = refs.into_iter().map(|(name, _)| name).collect();
+            trouble.extend(snapshots.delete_refs(&names).err().map(|error| error.to_string()));
+        }
+        trouble
+    }
+}
