@@ -133,14 +133,9 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
     let number = state.turn.number;
     let before = if going.with.is_some() { None } else { state.model() };
     let model = going.model.or(before).unwrap_or("?");
-    if let (Some(agent), None) = (going.with, going.prompt) {
-        if state.turn.open {
-            let with = vendor_line(state, going).unwrap_or_else(|| agent.to_owned());
-            return format!(
-                "turn {}, with what turn {number} had not finished ({with})",
-                number + 1
-            );
-        }
+    if let (Some(agent), None, true) = (going.with, going.prompt, state.turn.open) {
+        let with = vendor_line(state, going).unwrap_or_else(|| agent.to_owned());
+        return format!("turn {}, with what turn {number} had not finished ({with})", number + 1);
     }
     if let Some(prompt) = going.prompt {
         let prompt = sanitize(prompt);

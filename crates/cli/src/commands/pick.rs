@@ -31,6 +31,13 @@ pub(crate) fn session(context: &Context) -> Result<Option<Found>, CommandError> 
             .hint("name the session: segue resume 7 (segue list shows them)"));
     }
     let rows = rows(context, true)?;
+    if rows.is_empty() {
+        return Err(CommandError::new(
+            segue_core::Exit::NoSuchSession,
+            "there is no session of this repository",
+        )
+        .hint("segue list --all shows the others"));
+    }
     let Some(at) = segue_view::picker::pick(&rows, context.now(), &context.err())
         .map_err(|error| CommandError::failed(error.to_string()))?
     else {
