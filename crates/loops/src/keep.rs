@@ -74,7 +74,6 @@ impl Keeper {
         Self { dir: dir.to_owned(), snapshots }
     }
 
-    #[must_use]
     pub fn snapshots(&self) -> Result<&Snapshots, &str> {
         self.snapshots.as_ref().map_err(String::as_str)
     }
