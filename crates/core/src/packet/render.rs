@@ -184,3 +184,88 @@ pub fn shortened(text: &str, most: usize) -> String {
         false => format!("{}…", &text[..text.floor_char_boundary(most)]),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::packet::{Decision, Packet, TouchedFile};
+
+    fn packet(turns: u32, long: usize) -> Packet {
+        let mut packet: Packet = serde_json::from_value(serde_json::json!({
+            "session_id": crate::SessionId::from_parts(1, 1), "previous_agent": "claude",
+            "checkpoint_reason": "limit", "turn_count": turns,
+            "created_at": "2026-01-01T00:00:00Z", "objective": "Make it fast",
+            "remaining": ["the index"], "next_task": "Write the index",
+            "validation_state": {"tests": {"passed": false, "command": "make test", "exit": 2, "turn": 1}},
+        }))
+        .unwrap();
+        packet.decisions.push(Decision {
+            id: "d1".into(),
+            turn: 1,
+            summary: "No cache".into(),
+            why: Some("it was stale".into()),
+        });
+        packet.touched_files.push(TouchedFile {
+            path: "src/a.rs".into(),
+            status: FileStatus::Added,
+            turn: Some(1),
+        });
+        packet.conversation = (1..=turns)
+            .map(|turn| Exchange {
+                turn,
+                agent: "claude".into(),
+                prompt: format!("do {turn}"),
+                steps: vec![format!("said {turn} {}", "x".repeat(long)), format!("end of {turn}")],
+            })
+            .collect();
+        packet
+    }
+
+    #[test]
+    fn evidence_comes_before_what_was_said_and_the_prompt_comes_last() {
+        let text = render(&packet(2, 1), Whom::Newcomer, "Go on", 16 << 10);
+        let order = [
+            "## The objective\n\nMake it fast",
+            "- No cache (it was stale)",
+            "- src/a.rs (added, turn 1)",
+            "- tests failed: `make test`, exit status 2, turn 1",
+            "- the index",
+            "## The next task\n\nWrite the index",
+            "Turn 1, claude:",
+            "Turn 2, claude:",
+            "## What to do now\n\nGo on",
+        ];
+        let places: Vec<usize> =
+            order.iter().map(|part| text.find(part).expect(part)).collect();
+        assert!(places.is_sorted(), "{text}");
+        assert!(text.ends_with("Go on"));
+    }
+
+    #[test]
+    fn the_newest_turns_stay_whole_within_the_budget() {
+        let text = render(&packet(20, 500), Whom::Newcomer, "Go on", 4000);
+        assert!(text.len() <= 4000, "{}", text.len());
+        assert!(text.contains("- Asked: do 20\n- said 20 "), "{text}");
+        assert!(text.contains("[Earlier work is left out here.]"));
+        assert!(!text.contains("do 1\n"));
+    }
+
+    #[test]
+    fn one_who_comes_back_is_told_what_happened_since() {
+        let text = render(&packet(3, 1), Whom::Returning { since: 2 }, "Go on", 16 << 10);
+        assert!(text.contains("do 3") && !text.contains("do 2\n"), "{text}");
+        assert!(!text.contains("Make it fast") && !text.contains("No cache"), "{text}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_mentioned() {
+        let mut bare = packet(1, 1);
+        bare.decisions.clear();
+        bare.next_task = None;
+        bare.validation_state = Validation::default();
+        let text = render(&bare, Whom::Newcomer, "Make it fast", 16 << 10);
+        for absent in ["Decisions", "Blockers", "Checks", "The next task", "The objective"] {
+            assert!(!text.contains(absent), "{absent}: {text}");
+        }
+    }
+}

@@ -168,3 +168,123 @@ impl State {
         self.turn = Turn { number: now, open: false, outcome, ..Turn::default() };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Payload,
+        event::{Body, Cause, Cut, Event, RewindFinished, TurnEnded, TurnStarted},
+    };
+    use jiff::Timestamp;
+
+    struct Journal(State);
+
+    impl Journal {
+        fn with(&mut self, turn: Option<u32>, body: impl Into<Body>) -> &mut Self {
+            let event = Event {
+                seq: self.0.seq + 1,
+                at: Timestamp::UNIX_EPOCH,
+                turn,
+                agent: Some("claude".into()),
+                id: None,
+                body: body.into(),
+            };
+            self.0.apply(&event);
+            self
+        }
+
+        fn turns(&mut self, count: u32) -> &mut Self {
+            for _ in 0..count {
+                let turn = Some(self.0.turn.number + 1);
+                self.with(turn, TurnStarted::new(Payload::inline("go"), Cause::Person));
+                self.with(turn, TurnEnded::with(Outcome::Finished));
+            }
+            self
+        }
+
+        fn back(&mut self, to_turn: u32, cuts: Vec<Cut>) -> &mut Self {
+            let path = Some(self.0.path_to(to_turn));
+            let (files, safety) = (None, "refs/x".to_owned());
+            self.with(None, RewindStarted { to_turn, files, path, safety, cuts, undo: false });
+            self.with(None, RewindFinished { to_turn, files: 0 })
+        }
+
+        fn undo(&mut self) -> &mut Self {
+            let before = self.0.rewind.last.clone().unwrap();
+            let started = RewindStarted {
+                to_turn: before.to_turn,
+                files: None,
+                path: Some(before.path),
+                safety: "refs/y".to_owned(),
+                cuts: Vec::new(),
+                undo: true,
+            };
+            let to_turn = started.to_turn;
+            self.with(None, started).with(None, RewindFinished { to_turn, files: 0 })
+        }
+
+        fn path(&self) -> Vec<(u32, u32)> {
+            self.0.path().iter().map(|span| (span.from, span.to)).collect()
+        }
+    }
+
+    #[test]
+    fn turns_are_left_behind_and_never_renumbered() {
+        let mut journal = Journal(State::default());
+        journal.turns(5);
+        assert_eq!(journal.path(), [(1, 5)]);
+        journal.back(2, Vec::new());
+        assert_eq!((journal.path(), journal.0.last_turn()), (vec![(1, 2)], 2));
+        assert!(journal.0.rewind.waits);
+        journal.turns(2);
+        assert_eq!(journal.path(), [(1, 2), (6, 7)]);
+        assert!(!journal.0.rewind.waits);
+        assert!(journal.0.on_path(2) && !journal.0.on_path(3) && journal.0.on_path(6));
+        journal.back(6, Vec::new()).turns(1);
+        assert_eq!(journal.path(), [(1, 2), (6, 6), (8, 8)]);
+        journal.back(1, Vec::new()).turns(1);
+        assert_eq!(journal.path(), [(1, 1), (9, 9)]);
+    }
+
+    #[test]
+    fn a_rewind_is_taken_back_and_that_too() {
+        let mut journal = Journal(State::default());
+        journal.turns(4).back(1, Vec::new()).undo();
+        assert_eq!((journal.path(), journal.0.rewind.waits), (vec![(1, 4)], false));
+        journal.undo();
+        assert_eq!(journal.path(), [(1, 1)]);
+        journal.undo().turns(1);
+        assert_eq!(journal.path(), [(1, 5)]);
+    }
+
+    #[test]
+    fn a_vendors_conversation_is_cut_or_given_up() {
+        let session = |agent: &str, turn| VendorSession {
+            agent: agent.into(),
+            id: Some(format!("{agent}-session")),
+            command: String::new(),
+            cwd: "/".into(),
+            spawned_at: Timestamp::UNIX_EPOCH,
+            model: None,
+            version: None,
+            turn,
+            cut_at: None,
+        };
+        let mut journal = Journal(State::default());
+        journal.turns(3);
+        journal.0.vendors = vec![session("claude", 3), session("gemini", 3), session("codex", 1)];
+        let cut = Cut {
+            agent: "claude".into(),
+            vendor_session: "claude-session".into(),
+            at: Some("m1".into()),
+        };
+        journal.back(1, vec![cut]);
+        assert_eq!(journal.0.vendor("claude").unwrap().cut_at.as_deref(), Some("m1"));
+        assert_eq!(journal.0.vendor("gemini"), None, "it remembers what was left behind");
+        assert_eq!(journal.0.vendor("codex").unwrap().cut_at, None, "it was not there");
+        journal.undo();
+        assert_eq!(journal.0.vendor("gemini").unwrap().id.as_deref(), Some("gemini-session"));
+        assert_eq!(journal.0.vendor("claude").unwrap().cut_at, None);
+    }
+}
