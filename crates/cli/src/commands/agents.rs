@@ -12,7 +12,10 @@ use segue_agents::{
     native::{ModelSpec, Provider},
     vendor::{self, Card, Program, SignIn, Vendor, World},
 };
-use segue_core::{Exit, event::QuotaTold};
+use segue_core::{
+    Exit,
+    event::{KnownLimit, QuotaTold},
+};
 use segue_view::{index::Filter, style, table::plain_table};
 use serde_json::json;
 
@@ -48,7 +51,8 @@ pub(crate) fn run(context: &Context, _: &Args) -> CommandResult {
     let models = models(&config);
     let current = config.get("model").unwrap_or("script");
     if context.json {
-        let mut agents: Vec<_> = looks.iter().map(|look| look.json(&quotas)).collect();
+        let limits = context.home.limits(context.now());
+        let mut agents: Vec<_> = looks.iter().map(|look| look.json(&quotas, &limits)).collect();
         agents.push(json!({
             "agent": NATIVE, "alias": NATIVE_ALIAS, "installed": true, "resume": true,
             "model": current, "providers": models,
@@ -139,7 +143,12 @@ impl Look {
             let reset = reset.map(|at| format!(", resets {}", style::relative(at, context.now())));
             format!("{}{}{}", quota.window, used.unwrap_or_default(), reset.unwrap_or_default())
         });
-        let quota = told.collect::<Vec<_>>().join("; ");
+        let limit = context.home.limit_of(&card.name, context.now());
+        let limit = limit.map(|limit| match limit.resets_at {
+            Some(at) => format!("limited, resets {}", style::relative(at, context.now())),
+            None => format!("limited, hit {}", style::relative(limit.hit_at, context.now())),
+        });
+        let quota = limit.into_iter().chain(told).collect::<Vec<_>>().join("; ");
         [name, version, signed_in, resume, fork, own_id, acp, quota]
     }
 
@@ -158,7 +167,7 @@ impl Look {
         }
     }
 
-    fn json(&self, quotas: &Quotas) -> serde_json::Value {
+    fn json(&self, quotas: &Quotas, limits: &[KnownLimit]) -> serde_json::Value {
         let card = &self.card;
         let (signed_in, by) = match &self.signed_in {
             SignIn::Yes(how) => (Some(true), Some(how)),
@@ -167,6 +176,7 @@ impl Look {
         };
         json!({
             "agent": card.name, "alias": card.alias, "title": card.title,
+            "limit": limits.iter().find(|limit| limit.agent == card.name),
             "installed": self.program.is_some(),
             "program": self.program.as_ref().map(|found| &found.path),
             "version": self.version, "tested": card.tested, "newer_than_tested": self.is_newer(),

@@ -32,20 +32,26 @@ const PROJECT: [(&str, &str); 3] = [
     ("announce.sh", include_str!("../../demo/announce.sh")),
 ];
 
-const SCRIPT: &str = include_str!("../../demo/script.toml");
+/// Who plays: beside the project, so that nobody sees them at work in it.
+const PLAYERS: [(&str, &str); 3] = [
+    ("script.toml", include_str!("../../demo/script.toml")),
+    ("limited.toml", include_str!("../../demo/limited.toml")),
+    ("colleague.sh", include_str!("../../demo/colleague.sh")),
+];
 
 /// The tool call that is under way when Segue is killed.
 const FATAL_CALL: &str = "call-1-0";
 
-const LOOK_AROUND: [(&str, &str); 5] = [
-    ("segue log", "what happened, event by event"),
-    ("segue show", "all that is known of the session"),
+const LOOK_AROUND: [(&str, &str); 6] = [
+    ("segue log 1", "what happened, event by event"),
+    ("segue show 2", "all that is known of the session"),
+    ("less ../.segue/sessions/*/*/resume.json", "what the next agent has to know"),
     ("less ../.segue/sessions/*/*/journal.jsonl", "the journal itself: one event, one line"),
     ("git diff", "what the agent changed"),
     ("segue resume 1 \"And digits?\"", "ask for more (this model has no answer to it)"),
 ];
 
-/// See it happen: a run is killed, resumed and finished
+/// See it happen: a run is killed and resumed, another handed over at a limit and rewound
 ///
 /// In a scratch repository, on the embedded model: no account, no network, under a minute.
 #[derive(Debug, clap::Args)]
@@ -71,7 +77,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let left_alone = process::leftovers(&session.id().to_string());
     stage.title("4", "Go on from there");
     let resumed = stage.segue(&["resume", "1"])?;
-    let checks = [
+    let mut checks = vec![
         ("the process was ended by SIGKILL", killed.signal() == Some(9)),
         ("nothing that it had started was left running", left_alone.is_empty()),
         ("the session was found as crashed, by its journal alone", status == Status::Crashed),
@@ -80,6 +86,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         ("what may not happen twice happened once (announcements.log)", stage.announced() == 1),
         ("every recorded byte checks out (segue verify)", stage.verifies()?),
     ];
+    checks.extend(stage.second_scene()?);
     stage.conclude(context, &checks)
 }
 
@@ -112,7 +119,9 @@ impl Stage {
         for (name, text) in PROJECT {
             fs::write(app.join(name), text)?;
         }
-        fs::write(dir.join("script.toml"), SCRIPT)?;
+        for (name, text) in PLAYERS {
+            fs::write(dir.join(name), text)?;
+        }
         git(&app);
         let home = Home::new(Arc::new(RealDisk), dir.join(".segue"));
         Ok(Self { dir, app, home, quiet: context.json, out: context.out(), err: context.err() })
@@ -177,6 +186,51 @@ impl Stage {
         Ok(status)
     }
 
+    /// A limit, another agent, a step back.
+    fn second_scene(&self) -> Result<Vec<(&'static str, bool)>, CommandError> {
+        self.title(
+            "5",
+            "Another task. This time the agent runs into its limit: another one goes on",
+        );
+        let words = [
+            "run",
+            "Describe how slug.sh is used",
+            "--model",
+            "script:../limited.toml",
+            "--fallback",
+            "exec:sh ../colleague.sh",
+        ];
+        let handed = self.segue(&words)?;
+        let told = fs::read_to_string(self.dir.join("told.txt")).unwrap_or_default();
+        let knew = |what: &str| told.contains(what);
+        let usage = self.app.join("USAGE.md");
+        let mut checks = vec![
+            (
+                "the second agent finished what the first had begun",
+                handed.success() && usage.exists(),
+            ),
+            (
+                "it was told the objective, the decision, the file and the next task",
+                knew("Describe how slug.sh is used")
+                    && knew("words are joined by a dash")
+                    && knew("STYLE.md")
+                    && knew("Write USAGE.md"),
+            ),
+        ];
+        if !self.app.join(".git").exists() {
+            self.say("   (without git there are no checkpoints to go back to)");
+            return Ok(checks);
+        }
+        self.title("6", "Back to before the second agent came, and forward again");
+        let back = self.segue(&["rewind", "2", "--turn", "1"])?;
+        let gone = !usage.exists() && self.app.join("STYLE.md").exists();
+        let forward = self.segue(&["rewind", "2", "--undo"])?;
+        checks.push(("the rewind took its file away, and nothing else", back.success() && gone));
+        checks
+            .push(("taking the rewind back brought it again", forward.success() && usage.exists()));
+        Ok(checks)
+    }
+
     fn session(&self) -> Result<Session, CommandError> {
         let at = self.home.numbered(1)?;
         let at = at.ok_or_else(|| CommandError::failed("the run did not create a session"))?;
@@ -223,7 +277,7 @@ impl Stage {
             }))?;
             return Ok(exit);
         }
-        self.title("5", "What happened, looked up on the disk");
+        self.title("7", "What happened, looked up on the disk");
         for (what, holds) in checks {
             let sign = if *holds { (Paint::Green, "✓") } else { (Paint::Red, "✗") };
             print(&format!("   {} {what}", self.out.paint(sign.0, sign.1)));

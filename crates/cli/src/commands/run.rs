@@ -15,6 +15,7 @@ use segue_core::{
 use segue_journal::home::NewSession;
 use segue_loops::launch::{self, Surroundings, Worker};
 use segue_runner::Interrupt;
+use segue_view::style;
 
 use crate::{
     commands::{
@@ -256,6 +257,11 @@ pub(crate) fn launch_new(
     watcher.began(number, &dir);
     if let Some(terms) = terms(&agent, permission) {
         watcher.remark(&format!("{agent} may {terms}"));
+    }
+    if let Some(limit) = context.home.limit_of(&agent, context.now()) {
+        let when = limit.resets_at.map(|at| style::relative(at, context.now()));
+        let when = when.map(|when| format!(", which resets {when}")).unwrap_or_default();
+        watcher.remark(&format!("{agent} was at its limit{when}: it is tried all the same"));
     }
     let manner = Manner { number: Some(number), ..manner };
     let around = surroundings(context, config, &mut watcher, interrupt, manner);
