@@ -195,6 +195,10 @@ fn select_error(error: SelectError) -> CommandError {
             })
         }
         SelectError::View(error) => view_error(error),
+        SelectError::Path { path } if path.is_file() => {
+            CommandError::new(Exit::NoSuchSession, message)
+                .hint(format!("a bundle is brought in first: segue import {}", path.display()))
+        }
         SelectError::Removed { .. } | SelectError::Path { .. } => {
             CommandError::new(Exit::NoSuchSession, message).hint("segue list --all")
         }

@@ -29,7 +29,14 @@ pub(crate) fn known_agent(word: &str) -> Option<String> {
 
 /// A name that no agent has.
 pub(crate) fn no_such_agent(word: &str) -> CommandError {
-    CommandError::new(Exit::AgentMissing, format!("there is no agent `{word}` here"))
+    let error = CommandError::new(Exit::AgentMissing, format!("there is no agent `{word}` here"));
+    let names = vendor::ALL.iter().map(|vendor| vendor.card().name).chain([NATIVE.to_owned()]);
+    let near = |name: &String| strsim::damerau_levenshtein(name, word) <= 2;
+    let error = match names.into_iter().find(near) {
+        Some(name) => error.hint(format!("did you mean {name}?")),
+        None => error,
+    };
+    error
         .hint(format!("the agents are: {} (segue agents)", agent_names()))
 }
 
