@@ -138,6 +138,20 @@ pub struct Run {
 }
 
 impl Validation {
+    /// Of each check the last run in the conversation.
+    fn of(state: &State) -> Self {
+        let mut found = Self::default();
+        let kept = |turn: u32| turn == 0 || state.on_path(turn);
+        for run in state.notes.checks.iter().filter(|one| kept(one.turn)) {
+            let (turn, run) = (run.turn, &run.what);
+            if let Some(slot) = found.slot(run.check) {
+                let command = run.command.clone();
+                *slot = Some(Run { passed: run.passed, command, exit: run.exit, turn });
+            }
+        }
+        found
+    }
+
     fn slot(&mut self, check: Check) -> Option<&mut Option<Run>> {
         match check {
             Check::Tests => Some(&mut self.tests),
@@ -226,14 +240,6 @@ impl Packet {
         let decisions = notes.decisions.iter().filter(|one| here(one.turn)).enumerate();
         let (turn, report) = standing_report(state);
         let blockers = report.blockers.unwrap_or_default().into_iter().enumerate();
-        let mut validation_state = Validation::default();
-        for run in notes.checks.iter().filter(|one| here(one.turn)) {
-            let (turn, run) = (run.turn, &run.what);
-            if let Some(slot) = validation_state.slot(run.check) {
-                let command = run.command.clone();
-                *slot = Some(Run { passed: run.passed, command, exit: run.exit, turn });
-            }
-        }
         Some(Self {
             v: VERSION,
             session_id: identity.id,
@@ -263,7 +269,7 @@ impl Packet {
                 })
                 .collect(),
             touched_files: facts.changed.unwrap_or_else(|| touched(state)),
-            validation_state,
+            validation_state: Validation::of(state),
             remaining: report.remaining.unwrap_or_default(),
             next_task: report.next_task,
             workspace: facts.workspace,

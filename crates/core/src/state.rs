@@ -6,6 +6,8 @@
 
 mod notes;
 mod path;
+mod turn;
+mod vendors;
 
 use std::path::{Path, PathBuf};
 
@@ -15,26 +17,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     caps::Caps,
-    event::{
-        AgentStarted, Body, Event, Failure, ModelReplied, ModelStop, Outcome, ProofReturned,
-        QuotaTold, SessionStopped, ToolStatus, WorktreePlanned,
-    },
+    event::{Body, Event, Failure, ModelReplied, QuotaTold, SessionStopped, WorktreePlanned},
     identity::Identity,
     payload::Payload,
     permission::Permission,
     usage::{Micros, Usage},
-    validation::Check,
 };
 
 pub use notes::{CheckRun, Noted, Notes, TouchedFile};
 pub use path::{Checkpoint, Rewind};
+pub use turn::{Progress, Proof, ToolCall, Turn};
+pub use vendors::VendorSession;
 
 /// How much of a text a list shows.
 const LAST_TEXT_CHARS: usize = 160;
 
-/// The most tool calls of a reply, and windows of a quota, that the state holds.
+/// The most tool calls of a reply that the state holds.
 const MOST_CALLS: usize = 64;
-const MOST_WINDOWS: usize = 8;
 
 /// Everything that is known of a session at one point of its journal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -132,102 +131,6 @@ pub struct Worktree {
     pub made: bool,
 }
 
-/// The turn under way, or the last one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Turn {
-    /// 0 before the first.
-    pub number: u32,
-    /// Who it was given to.
-    #[serde(default)]
-    pub agent: String,
-    pub open: bool,
-    /// Model calls so far that were answered.
-    pub calls: u32,
-    /// A call that is under way (or was, when the process died).
-    pub calling: bool,
-    /// Attempts at the call under way that failed.
-    pub failed_attempts: u32,
-    /// Steps of a reply that is not sealed yet.
-    pub unsealed: Vec<ToolCall>,
-    /// The tool calls of the last whole reply, in order.
-    pub tools: Vec<ToolCall>,
-    /// How the last whole reply ended.
-    pub reply: Option<ModelStop>,
-    /// How the turn ended, once it has.
-    pub outcome: Option<Outcome>,
-    /// How often a vendor's program was started for this turn.
-    #[serde(default)]
-    pub spawns: u32,
-    /// The last of them has not ended, as far as the journal knows.
-    #[serde(default)]
-    pub running: bool,
-    /// Calls of the last of them whose price is still to be told.
-    #[serde(default)]
-    pub unpriced: u64,
-    /// What its calls have cost so far, until the vendor tells the sum.
-    #[serde(default)]
-    pub guessed: Micros,
-    /// Where the bytes of the last of them begin in the turn's stream file.
-    #[serde(default)]
-    pub stream_from: u64,
-}
-
-/// One vendor's session: all that is needed to find it again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct VendorSession {
-    pub agent: String,
-    /// What the vendor calls it, once that is known.
-    pub id: Option<String>,
-    pub command: String,
-    #[schemars(with = "String")]
-    pub cwd: PathBuf,
-    #[schemars(with = "String")]
-    pub spawned_at: Timestamp,
-    pub model: Option<String>,
-    pub version: Option<String>,
-    /// The last turn that was given to it.
-    pub turn: u32,
-    /// A rewind left the rest of it behind: this is where it is cut, in the vendor's own words.
-    #[serde(default)]
-    pub cut_at: Option<String>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ToolCall {
-    pub id: String,
-    pub name: String,
-    pub progress: Progress,
-    /// What it checks, where it is a command that everybody knows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub checks: Option<(Check, String)>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Progress {
-    /// Asked for, and certainly not run.
-    Called,
-    /// Intended: it runs, or it ran, or it was about to.
-    Started,
-    Returned,
-    #[serde(other)]
-    Unknown,
-}
-
-/// Where the proof of the last turn stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Proof {
-    /// Not run since the last turn.
-    #[default]
-    Open,
-    Started,
-    Passed,
-    Failed,
-    #[serde(other)]
-    Unknown,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LastFailure {
     pub error: Failure,
@@ -277,59 +180,18 @@ impl State {
                 self.model = changed.model.clone();
                 self.handing_over = true;
             }
-            Body::CheckpointTaken(taken) => self.checkpointed(taken),
-            Body::CheckpointSkipped(skipped) => self.not_checkpointed(skipped),
-            Body::RewindStarted(started) => self.rewind.under_way = Some(started.clone()),
-            Body::RewindFinished(_) => self.rewound(),
-            Body::WorktreePlanned(plan) => {
-                self.worktree = Some(Worktree { plan: plan.clone(), made: false });
-            }
-            Body::WorktreeMade(made) => {
-                if let Some(worktree) = &mut self.worktree {
-                    worktree.made = true;
-                }
-                self.workspace = Some(made.path.clone());
-            }
-            Body::AgentStarted(started) => self.spawned(event, started),
-            Body::AgentIntroduced(told) => {
-                if let Some(vendor) = self.vendor_of(event) {
-                    let keep = |new: &Option<String>, old: &mut Option<String>| {
-                        *old = new.clone().or(old.take());
-                    };
-                    keep(&told.vendor_session, &mut vendor.id);
-                    keep(&told.model, &mut vendor.model);
-                    keep(&told.version, &mut vendor.version);
-                }
-            }
-            Body::AgentExited(exited) => {
-                self.turn.running = false;
-                self.unread_lines += exited.unread_lines;
-            }
-            Body::UsageReported(reported) => {
-                self.usage += reported.usage;
-                if reported.settles {
-                    self.unpriced_calls =
-                        self.unpriced_calls.saturating_sub(std::mem::take(&mut self.turn.unpriced));
-                    // The vendor's own figure takes the place of what was guessed.
-                    let guessed = std::mem::take(&mut self.turn.guessed);
-                    self.cost.0 = self.cost.0.saturating_sub(guessed.0);
-                } else if let Some(cost) = reported.cost_micros {
-                    self.turn.guessed += cost;
-                }
-                match reported.cost_micros {
-                    Some(cost) => self.cost += cost,
-                    None => {
-                        self.unpriced_calls += 1;
-                        self.turn.unpriced += 1;
-                    }
-                }
-            }
-            Body::QuotaTold(told) => {
-                self.quotas.retain(|known| known.window != told.window);
-                self.quotas.truncate(MOST_WINDOWS - 1);
-                self.quotas.push(told.clone());
-            }
             Body::Unknown { .. } => self.unknown_events += 1,
+            Body::AgentStarted(_)
+            | Body::AgentIntroduced(_)
+            | Body::AgentExited(_)
+            | Body::UsageReported(_)
+            | Body::QuotaTold(_) => self.apply_to_vendor(event),
+            Body::CheckpointTaken(_)
+            | Body::CheckpointSkipped(_)
+            | Body::RewindStarted(_)
+            | Body::RewindFinished(_)
+            | Body::WorktreePlanned(_)
+            | Body::WorktreeMade(_) => self.apply_to_workspace(&event.body),
             _ => self.apply_to_turn(event),
         }
     }
@@ -341,38 +203,6 @@ impl State {
         self.runs += 1;
         self.caps = caps;
         self.turn.failed_attempts = 0;
-    }
-
-    /// The vendor's program is about to run: from here on it may have got the prompt.
-    fn spawned(&mut self, event: &Event, started: &AgentStarted) {
-        let agent = event.agent.clone().unwrap_or_default();
-        let before = self.vendors.iter().position(|known| known.agent == agent);
-        let before = before.map(|at| self.vendors.swap_remove(at));
-        // A new conversation has nothing of the one before, above all not its id.
-        let before = before.filter(|known| known.id == started.vendor_session);
-        self.vendors.push(VendorSession {
-            agent,
-            id: started.vendor_session.clone(),
-            command: started.command.clone(),
-            cwd: started.cwd.clone(),
-            spawned_at: event.at,
-            model: before.as_ref().and_then(|known| known.model.clone()),
-            version: started.version.clone().or(before.and_then(|known| known.version)),
-            turn: self.turn.number,
-            cut_at: None,
-        });
-        self.turn.spawns += 1;
-        self.turn.stream_from = started.stream_from;
-        self.turn.unpriced = 0;
-        self.turn.guessed = Micros::default();
-        self.turn.running = true;
-        // Whatever ran under the program before this one was settled, or ended with it.
-        self.turn.unsealed.retain(|call| call.progress == Progress::Returned);
-    }
-
-    fn vendor_of(&mut self, event: &Event) -> Option<&mut VendorSession> {
-        let agent = event.agent.as_deref()?;
-        self.vendors.iter_mut().find(|known| known.agent == agent)
     }
 
     fn apply_to_turn(&mut self, event: &Event) {
@@ -493,35 +323,4 @@ fn beginning(text: &Payload, most: usize) -> String {
         short.push('…');
     }
     short
-}
-
-impl Turn {
-    fn advance(&mut self, event: &Event, progress: Progress) {
-        let id = event.id.as_deref().unwrap_or_default();
-        if let Some(call) = self.calls_mut().find(|call| call.id == id) {
-            call.progress = progress;
-        }
-    }
-
-    fn calls_mut(&mut self) -> impl Iterator<Item = &mut ToolCall> {
-        self.tools.iter_mut().chain(&mut self.unsealed)
-    }
-
-    /// The tool calls that are under way or were lately: those of the last whole reply, or those
-    /// that a vendor's program told of.
-    pub fn calls(&self) -> impl Iterator<Item = &ToolCall> {
-        let vendors = self.unsealed.iter().filter(|_| self.spawns > 0);
-        self.tools.iter().chain(vendors)
-    }
-}
-
-impl Proof {
-    fn of(returned: &ProofReturned) -> Self {
-        match returned.status {
-            _ if returned.passed() => Self::Passed,
-            // Nobody knows its verdict, so it is still to be had.
-            ToolStatus::Interrupted | ToolStatus::MayHaveRun | ToolStatus::NotRun => Self::Open,
-            _ => Self::Failed,
-        }
-    }
 }

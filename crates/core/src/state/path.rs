@@ -7,8 +7,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Proof, State, Turn, VendorSession};
-use crate::event::{CheckpointSkipped, CheckpointTaken, Mark, Outcome, RewindStarted, Span};
+use super::{Proof, State, Turn, VendorSession, Worktree};
+use crate::event::{Body, CheckpointSkipped, CheckpointTaken, Mark, Outcome, RewindStarted, Span};
 
 /// The workspace at one point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -57,14 +57,33 @@ pub struct Before {
 }
 
 impl State {
-    pub(super) fn checkpointed(&mut self, taken: &CheckpointTaken) {
+    pub(super) fn apply_to_workspace(&mut self, body: &Body) {
+        match body {
+            Body::CheckpointTaken(taken) => self.checkpointed(taken),
+            Body::CheckpointSkipped(skipped) => self.not_checkpointed(skipped),
+            Body::RewindStarted(started) => self.rewind.under_way = Some(started.clone()),
+            Body::RewindFinished(_) => self.rewound(),
+            Body::WorktreePlanned(plan) => {
+                self.worktree = Some(Worktree { plan: plan.clone(), made: false });
+            }
+            Body::WorktreeMade(made) => {
+                if let Some(worktree) = &mut self.worktree {
+                    worktree.made = true;
+                }
+                self.workspace = Some(made.path.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn checkpointed(&mut self, taken: &CheckpointTaken) {
         // What was there before a rewind is no point of the conversation.
         if taken.mark != Mark::Safety {
             self.kept(taken.mark, Some(taken.commit.clone()));
         }
     }
 
-    pub(super) fn not_checkpointed(&mut self, skipped: &CheckpointSkipped) {
+    fn not_checkpointed(&mut self, skipped: &CheckpointSkipped) {
         self.kept(skipped.mark, None);
     }
 
@@ -132,7 +151,7 @@ impl State {
         self.path().last().map_or(0, |span| span.to)
     }
 
-    pub(super) fn rewound(&mut self) {
+    fn rewound(&mut self) {
         let Some(done) = self.rewind.under_way.take() else { return };
         let before = Before {
             path: self.path(),
@@ -174,7 +193,7 @@ mod tests {
     use super::*;
     use crate::{
         Payload,
-        event::{Body, Cause, Cut, Event, RewindFinished, TurnEnded, TurnStarted},
+        event::{Cause, Cut, Event, RewindFinished, TurnEnded, TurnStarted},
     };
     use jiff::Timestamp;
 
