@@ -24,6 +24,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -32,7 +33,7 @@ use std::path::PathBuf;
 pub use self::open::{Opened, Unable};
 pub use self::query::{Change, Status};
 use crate::git::{self, GitError, Place};
-use crate::index::{EXEC, Entry, LINK, REPO};
+use crate::index::{EXEC, Entries, LINK, REPO};
 use crate::manifest::{Manifest, Nested, Usual, most_frequent};
 use crate::scan::{Known, Scan, ScanError, Seen, below};
 
@@ -90,15 +91,23 @@ pub(crate) struct Forced {
 pub(crate) struct Held(#[expect(dead_code, reason = "closing it lets go")] File);
 
 /// What a working tree had to say.
-struct Looked {
-    tracked: Vec<Entry>,
-    seen: Seen,
+struct Looked<'a> {
+    tracked: &'a Entries,
+    seen: Seen<'a>,
     head: Option<String>,
     branch: Option<String>,
     last: Option<store::Last>,
     /// The private index, and when it was written.
-    private: Option<(Vec<Entry>, (u32, u32))>,
+    private: Option<(Entries, (u32, u32))>,
     start: std::time::SystemTime,
+}
+
+/// What git and the cache had to say.
+struct Facts {
+    head: Option<String>,
+    branch: Option<String>,
+    last: Option<store::Last>,
+    private: (Entries, (u32, u32)),
 }
 
 impl Snapshots {
@@ -152,7 +161,46 @@ impl Snapshots {
         message: &str,
         forced: &Forced,
     ) -> Result<(Taken, Manifest), SnapshotError> {
-        let mut looked = self.look(forced)?;
+        let start = std::time::SystemTime::now();
+        std::thread::scope(|scope| {
+            // Git is asked about `HEAD` while the working tree is read.
+            let facts = scope.spawn(|| self.facts());
+            let tracked = self.tracked()?;
+            let seen = self.see(&tracked, forced);
+            let facts = facts.join().unwrap_or_else(|_| {
+                let source = io::Error::other("a thread failed");
+                Err(SnapshotError::Io { path: self.place.top.clone(), source })
+            });
+            let Facts { head, branch, last, private } = facts?;
+            let private = Some(private);
+            let looked =
+                Looked { tracked: &tracked, seen: seen?, head, branch, last, private, start };
+            self.take_looked(looked, reference, message, forced)
+        })
+    }
+
+    fn facts(&self) -> Result<Facts, SnapshotError> {
+        let ((head, branch), last) = self.head_and_last()?;
+        Ok(Facts { head, branch, last, private: self.private()? })
+    }
+
+    fn see<'a>(&'a self, tracked: &'a Entries, forced: &'a Forced) -> Result<Seen<'a>, ScanError> {
+        let scan = Scan {
+            place: &self.place,
+            known: Known::new(tracked, forced),
+            leave_out: below(&self.place.top, &self.place.git_dir).filter(|_| self.shadow),
+            limited: self.shadow,
+        };
+        scan.run()
+    }
+
+    fn take_looked(
+        &self,
+        mut looked: Looked<'_>,
+        reference: Option<&str>,
+        message: &str,
+        forced: &Forced,
+    ) -> Result<(Taken, Manifest), SnapshotError> {
         if looked.last.is_none() {
             self.forget()?;
         }
@@ -186,37 +234,11 @@ impl Snapshots {
         Ok((Taken { commit, tree, head, branch, reused, skipped }, manifest))
     }
 
-    /// Reads the working tree, and asks git about `HEAD` beside it.
-    fn look(&self, forced: &Forced) -> Result<Looked, SnapshotError> {
-        let start = std::time::SystemTime::now();
-        std::thread::scope(|scope| {
-            let facts = scope.spawn(|| -> Result<_, SnapshotError> {
-                Ok((self.head()?, self.last_that_exists()?, self.private()?))
-            });
-            let tracked = self.tracked()?;
-            let scan = Scan {
-                place: &self.place,
-                known: Known::new(&tracked, forced),
-                leave_out: below(&self.place.top, &self.place.git_dir).filter(|_| self.shadow),
-                limited: self.shadow,
-            };
-            let seen = scan.run();
-            drop(scan);
-            let facts = facts.join().unwrap_or_else(|_| {
-                let source = io::Error::other("a thread failed");
-                Err(SnapshotError::Io { path: self.place.top.clone(), source })
-            });
-            let ((head, branch), last, private) = facts?;
-            let private = Some(private);
-            Ok(Looked { tracked, seen: seen?, head, branch, last, private, start })
-        })
-    }
-
     /// Snapshots the repositories inside of this one. Also says what is checked out in each.
     #[expect(clippy::type_complexity, reason = "two maps by path")]
     fn take_nested(
         &self,
-        looked: &mut Looked,
+        looked: &mut Looked<'_>,
         reference: Option<&str>,
         message: &str,
         forced: &Forced,
@@ -253,13 +275,13 @@ impl Snapshots {
     /// Brings the private index up to date. Says whether anything had changed.
     fn update(
         &self,
-        looked: &mut Looked,
+        looked: &mut Looked<'_>,
         heads: &BTreeMap<Vec<u8>, Option<String>>,
     ) -> Result<bool, SnapshotError> {
         let (private, written) = match looked.private.take() {
             Some(private) if self.file("index").exists() => private,
             _ => {
-                self.seed(&looked.tracked, &looked.seen)?;
+                self.seed(looked.tracked, &looked.seen)?;
                 self.private()?
             }
         };
@@ -269,12 +291,12 @@ impl Snapshots {
         // Both are sorted by path, so one pass over both will do.
         let mut files = looked.seen.files.iter().peekable();
         let mut unclean = Vec::new();
-        for entry in &private {
-            let path = entry.path.as_slice();
-            while let Some(file) = files.next_if(|(file, _)| file.as_slice() < path) {
+        for entry in private.iter() {
+            let path = entry.path;
+            while let Some(file) = files.next_if(|(file, _)| **file < *path) {
                 unclean.push(file);
             }
-            if let Some((_, found)) = files.peek().filter(|(file, _)| file.as_slice() == path) {
+            if let Some((_, found)) = files.peek().filter(|(file, _)| **file == *path) {
                 let same = entry.mode == found.mode && entry.stat == found.stat;
                 // Written in the same moment as the index: it may have changed since.
                 let settled = entry.stat.mtime < written;
@@ -284,7 +306,9 @@ impl Snapshots {
                     edits.remove(&self.place, path);
                 }
             } else if !entry.doubtful
-                && fixed.get(path).is_some_and(|(mode, id)| *mode == entry.mode && *id == entry.id)
+                && fixed
+                    .get(path)
+                    .is_some_and(|(mode, id)| *mode == entry.mode && **id == *entry.hex_id())
             {
                 placed.insert(path);
             } else {
@@ -298,7 +322,7 @@ impl Snapshots {
         let mut unreadable = Vec::new();
         for (path, found) in unclean {
             if found.mode != LINK && self.unreadable(path) {
-                unreadable.push(path.clone());
+                unreadable.push(path.to_vec());
             } else {
                 edits.add(path, found.mode);
             }
@@ -316,24 +340,32 @@ impl Snapshots {
 /// What goes into the tree without being read: repositories, and files that a sparse checkout keeps
 /// away or that cannot be reached.
 fn fixed<'a>(
-    looked: &'a Looked,
+    looked: &'a Looked<'_>,
     heads: &'a BTreeMap<Vec<u8>, Option<String>>,
-) -> BTreeMap<&'a [u8], (u32, &'a str)> {
+) -> BTreeMap<&'a [u8], (u32, Cow<'a, str>)> {
     let seen = &looked.seen;
     let mut fixed = BTreeMap::new();
-    for entry in &looked.tracked {
-        let path = entry.path.as_slice();
-        let there = seen.files.contains_key(path) || seen.dirs.contains_key(path);
+    // Both are sorted by path.
+    let mut files = seen.files.iter().map(|(path, _)| &**path).peekable();
+    for entry in looked.tracked.iter() {
+        let path = entry.path;
+        while files.next_if(|file| *file < path).is_some() {}
+        let file = files.peek() == Some(&path);
+        if file && entry.mode != REPO {
+            continue;
+        }
+        let dir = seen.dirs.contains_key(path);
+        let there = file || dir;
         let away = entry.skip && !there;
-        let empty_repo = entry.mode == REPO && seen.dirs.contains_key(path);
+        let empty_repo = entry.mode == REPO && dir;
         let unreachable = !there && seen.skipped.iter().any(|dir| is_below(path, dir));
         if away || empty_repo || unreachable {
-            fixed.insert(path, (entry.mode, entry.id.as_str()));
+            fixed.insert(path, (entry.mode, Cow::Owned(entry.hex_id())));
         }
     }
     for (path, head) in heads {
         match head {
-            Some(head) => fixed.insert(path, (REPO, head.as_str())),
+            Some(head) => fixed.insert(path, (REPO, Cow::Borrowed(head.as_str()))),
             None => fixed.remove(path.as_slice()),
         };
     }
@@ -344,8 +376,9 @@ pub(crate) fn is_below(path: &[u8], dir: &[u8]) -> bool {
     path == dir || path.strip_prefix(dir).is_some_and(|rest| rest.starts_with(b"/"))
 }
 
-fn manifest(seen: &Seen, nested: BTreeMap<Vec<u8>, Nested>) -> Manifest {
-    let of = |mode: u32| seen.files.values().filter(move |f| f.mode == mode).map(|f| f.bits);
+fn manifest(seen: &Seen<'_>, nested: BTreeMap<Vec<u8>, Nested>) -> Manifest {
+    let of =
+        |mode: u32| seen.files.iter().filter(move |(_, f)| f.mode == mode).map(|(_, f)| f.bits);
     let usual = Usual {
         file: most_frequent(of(crate::index::FILE), 0o644),
         exec: most_frequent(of(EXEC), 0o755),
@@ -355,7 +388,7 @@ fn manifest(seen: &Seen, nested: BTreeMap<Vec<u8>, Nested>) -> Manifest {
     for (path, found) in &seen.files {
         let expected = if found.mode == EXEC { usual.exec } else { usual.file };
         if found.mode != LINK && found.bits != expected {
-            modes.insert(path.clone(), found.bits);
+            modes.insert(path.to_vec(), found.bits);
         }
     }
     for (path, bits) in &seen.dirs {

@@ -8,9 +8,10 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
+use super::query::is_id;
 use super::{Looked, SnapshotError, Snapshots};
 use crate::git::{self, GitError, Place};
-use crate::index::{self, Entry, LINK};
+use crate::index::{self, Entries, LINK};
 use crate::scan::Seen;
 
 /// File systems stamp files with a clock that lags behind by up to this much.
@@ -60,14 +61,14 @@ impl Edits {
 
 impl Snapshots {
     /// The entries of the user's index.
-    pub(crate) fn tracked(&self) -> Result<Vec<Entry>, SnapshotError> {
+    pub(crate) fn tracked(&self) -> Result<Entries, SnapshotError> {
         if self.shadow {
-            return Ok(Vec::new());
+            return Ok(Entries::default());
         }
         let path = self.place.git_dir.join("index");
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Entries::default()),
             Err(source) => return Err(SnapshotError::Io { path, source }),
         };
         if let Some(entries) = index::parse(&bytes, self.place.id_len) {
@@ -76,18 +77,18 @@ impl Snapshots {
         let mut command = self.place.user();
         command.args(["ls-files", "-z", "-v", "--stage"]);
         let (what, dir) = git::describe(&command);
-        let listing = index::parse_listing(&git::run(command)?);
+        let listing = index::parse_listing(&git::run(command)?, self.place.id_len);
         listing.ok_or_else(|| GitError::Odd { what, dir }.into())
     }
 
     /// The entries of the private index, and when it was written.
-    pub(crate) fn private(&self) -> Result<(Vec<Entry>, (u32, u32)), SnapshotError> {
+    pub(crate) fn private(&self) -> Result<(Entries, (u32, u32)), SnapshotError> {
         let path = self.file("index");
         let fail = |source| SnapshotError::Io { path: path.clone(), source };
         let meta = match std::fs::metadata(&path) {
             Ok(meta) => meta,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok((Vec::new(), (0, 0)));
+                return Ok((Entries::default(), (0, 0)));
             }
             Err(source) => return Err(fail(source)),
         };
@@ -99,14 +100,14 @@ impl Snapshots {
             None => {
                 // Made by another git, or cut short. It is a cache: begin again.
                 std::fs::remove_file(&path).map_err(fail)?;
-                Ok((Vec::new(), (0, 0)))
+                Ok((Entries::default(), (0, 0)))
             }
         }
     }
 
     /// Begins with a copy of the user's index, so that unchanged files need not be read; but only
     /// where nothing converts content, since then the user's blobs are not what is on disk.
-    pub(super) fn seed(&self, tracked: &[Entry], seen: &Seen) -> Result<(), SnapshotError> {
+    pub(super) fn seed(&self, tracked: &Entries, seen: &Seen<'_>) -> Result<(), SnapshotError> {
         let user = self.place.git_dir.join("index");
         if tracked.is_empty() || self.converts(tracked, seen)? {
             return Ok(());
@@ -127,7 +128,7 @@ impl Snapshots {
     }
 
     /// Whether attributes or line end settings may apply to any file.
-    fn converts(&self, tracked: &[Entry], seen: &Seen) -> Result<bool, SnapshotError> {
+    fn converts(&self, tracked: &Entries, seen: &Seen<'_>) -> Result<bool, SnapshotError> {
         if has_attributes(tracked, seen) || self.place.common.join("info/attributes").exists() {
             return Ok(true);
         }
@@ -156,13 +157,17 @@ impl Snapshots {
     }
 
     /// Applies the edits. Says whether the tree may be another one now.
-    pub(super) fn apply(&self, mut edits: Edits, looked: &Looked) -> Result<bool, SnapshotError> {
+    pub(super) fn apply(
+        &self,
+        mut edits: Edits,
+        looked: &Looked<'_>,
+    ) -> Result<bool, SnapshotError> {
         let nothing = edits.removed.is_empty() && edits.set.is_empty() && edits.added.is_empty();
         let index = self.file("index");
         if nothing {
             return Ok(!index.exists());
         }
-        if !self.place.attr_source && has_attributes(&looked.tracked, &looked.seen) {
+        if !self.place.attr_source && has_attributes(looked.tracked, &looked.seen) {
             self.hash_raw(&mut edits)?;
         }
         let infos = [edits.removed, edits.set].concat();
@@ -279,16 +284,33 @@ impl Snapshots {
         Ok((None, crate::repo::branch_name(branch.trim_ascii_end())))
     }
 
-    /// The last snapshot, if the repository still has it. If it was cleaned up, then so may be what
-    /// the private index names.
-    pub(super) fn last_that_exists(&self) -> Result<Option<Last>, SnapshotError> {
-        let Ok(text) = std::fs::read(self.file("last")) else {
-            return Ok(None);
+    /// What is checked out, and the last snapshot if the repository still has it. If that was
+    /// cleaned up, then so may be what the private index names.
+    #[expect(clippy::type_complexity, reason = "two answers to one question")]
+    pub(super) fn head_and_last(
+        &self,
+    ) -> Result<((Option<String>, Option<String>), Option<Last>), SnapshotError> {
+        let text = std::fs::read(self.file("last")).unwrap_or_default();
+        let Ok(last) = serde_json::from_slice::<Last>(&text) else {
+            return Ok((self.head()?, None));
         };
-        match serde_json::from_slice::<Last>(&text) {
-            Ok(last) if self.exists(&last.commit)? => Ok(Some(last)),
-            _ => Ok(None),
+        if !self.shadow && is_id(&last.commit) {
+            // Mostly, one question will do.
+            let mut command = self.place.user();
+            let commit = format!("{}^{{commit}}", last.commit);
+            command.args(["rev-parse", &commit, "HEAD", "--symbolic-full-name", "HEAD"]);
+            let answer = git::ask(command, Vec::new(), 128)?.unwrap_or_default();
+            let lines: Vec<&[u8]> = answer.split(|&b| b == b'\n').collect();
+            if let [found, head, branch, ..] = lines.as_slice()
+                && *found == last.commit.as_bytes()
+                && head.len() == found.len()
+            {
+                let head = (Some(git::line(head)), crate::repo::branch_name(branch));
+                return Ok((head, Some(last)));
+            }
         }
+        let exists = self.exists(&last.commit)?;
+        Ok((self.head()?, Some(last).filter(|_| exists)))
     }
 
     pub(super) fn remember(&self, last: &Last) -> Result<(), SnapshotError> {
@@ -316,7 +338,7 @@ impl Snapshots {
     }
 }
 
-fn has_attributes(tracked: &[Entry], seen: &Seen) -> bool {
+fn has_attributes(tracked: &Entries, seen: &Seen<'_>) -> bool {
     let named = |path: &[u8]| path.rsplit(|&b| b == b'/').next() == Some(b".gitattributes");
-    tracked.iter().any(|entry| named(&entry.path)) || seen.files.keys().any(|path| named(path))
+    tracked.iter().any(|entry| named(entry.path)) || seen.files.iter().any(|(path, _)| named(path))
 }

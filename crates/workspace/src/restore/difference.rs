@@ -42,16 +42,16 @@ impl Snapshots {
         at: &Path,
     ) -> Result<Steps, RestoreError> {
         let (entries, _) = self.private()?;
-        let files: BTreeMap<&[u8], &Entry> = entries
+        let files: BTreeMap<&[u8], Entry<'_>> = entries
             .iter()
             .filter(|entry| entry.mode != REPO)
-            .map(|entry| (entry.path.as_slice(), entry))
+            .map(|entry| (entry.path, entry))
             .collect();
         let tracked = self.tracked()?;
         let away: BTreeSet<&[u8]> = tracked
             .iter()
-            .filter(|entry| entry.skip && !self.on_disk(&entry.path))
-            .map(|entry| entry.path.as_slice())
+            .filter(|entry| entry.skip && !self.on_disk(entry.path))
+            .map(|entry| entry.path)
             .collect();
         let place = |path: &[u8]| at.join(git::path(path));
         for path in now.nested.keys().filter(|path| !target.nested.contains_key(*path)) {
@@ -68,7 +68,7 @@ impl Snapshots {
                 continue;
             }
             match files.get(path.as_slice()) {
-                Some(entry) if entry.id == *id && (entry.mode == LINK) == (*mode == LINK) => {
+                Some(entry) if entry.hex_id() == *id && (entry.mode == LINK) == (*mode == LINK) => {
                     if *mode != LINK {
                         self.compare_mode(target, path, *mode, &mut steps)?;
                     }
@@ -118,7 +118,7 @@ impl Snapshots {
     fn to_delete(
         &self,
         target: &Target,
-        files: &BTreeMap<&[u8], &Entry>,
+        files: &BTreeMap<&[u8], Entry<'_>>,
         away: &BTreeSet<&[u8]>,
     ) -> Result<Vec<Vec<u8>>, RestoreError> {
         let stays = |path: &[u8]| {
@@ -131,8 +131,8 @@ impl Snapshots {
             .map(|path| path.to_vec())
             .collect();
         let rules = |path: &[u8]| path.rsplit(|&b| b == b'/').next() == Some(b".gitignore");
-        let of_target = |path: &[u8]| target.files.get(path).map(|(_, id)| id.as_str());
-        let of_now = |path: &[u8]| files.get(path).map(|entry| entry.id.as_str());
+        let of_target = |path: &[u8]| target.files.get(path).map(|(_, id)| id.clone());
+        let of_now = |path: &[u8]| files.get(path).map(Entry::hex_id);
         let mut all = target.files.keys().map(Vec::as_slice).chain(files.keys().copied());
         if extra.is_empty() || !all.any(|path| rules(path) && of_target(path) != of_now(path)) {
             return Ok(extra);
@@ -186,7 +186,7 @@ impl Snapshots {
 }
 
 /// Directories of now that the target does not have.
-fn to_remove(target: &Target, now: &Manifest, files: &BTreeMap<&[u8], &Entry>) -> Vec<Vec<u8>> {
+fn to_remove(target: &Target, now: &Manifest, files: &BTreeMap<&[u8], Entry<'_>>) -> Vec<Vec<u8>> {
     let mut dirs: BTreeSet<Vec<u8>> = now.empty.clone();
     for path in files.keys().copied().chain(now.empty.iter().map(Vec::as_slice)) {
         let mut dir = parent(path);
