@@ -8,11 +8,14 @@ use std::path::{Path, PathBuf};
 use segue_agents::report;
 use segue_core::{
     Body, Draft, State,
-    event::{CheckpointSkipped, CheckpointTaken, FileChange, FileStatus, Mark, SessionStopped},
+    event::{CheckpointSkipped, CheckpointTaken, FileChange, FileStatus, Mark},
     inbox::Message,
     packet::{Facts, TouchedFile, Workspace},
 };
-use segue_journal::{Session, inbox};
+use segue_journal::{
+    Session,
+    inbox::{self, Waiting},
+};
 use segue_runner::{Halt, Supervisor, briefing};
 use segue_workspace::{Change, Opened, Snapshots, Status, Unable};
 
@@ -103,10 +106,25 @@ impl Keeper {
                 branch: taken.branch,
                 changed,
                 changed_total: total,
+                left_out: taken
+                    .skipped
+                    .iter()
+                    .take(MOST_CHANGED)
+                    .map(|path| path.to_string_lossy().into_owned())
+                    .collect(),
             })
         });
         match taken {
-            Ok(taken) => supervisor.note(taken).map(drop),
+            Ok(taken) => {
+                // Once, where it is news.
+                if mark == Mark::Start && !taken.left_out.is_empty() {
+                    let names = taken.left_out.join(", ");
+                    supervisor.warn(format!(
+                        "not in the checkpoints, for its size or its rights: {names}"
+                    ))?;
+                }
+                supervisor.note(taken).map(drop)
+            }
             Err(why) => supervisor.note(CheckpointSkipped { mark, why }).map(drop),
         }
     }
@@ -126,22 +144,27 @@ impl Keeper {
             workspace.head = repo.head;
             workspace.branch = repo.branch;
         }
-        let first = state.first_checkpoint.as_ref().and_then(|first| first.commit.clone());
-        let (Some(first), Some(last)) = (first, last) else { return (workspace, None) };
+        let Some(last) = last else { return (workspace, None) };
         if let Some(head) = &workspace.head {
-            workspace.dirty = snapshots.changes(head, &last, 1).ok().map(|(_, total)| total > 0);
+            // Not `changes`: a commit of a branch is no snapshot.
+            let diff = snapshots.diff_text(head, &last, 1).ok();
+            workspace.dirty = diff.map(|(text, _)| !text.is_empty());
         }
+        (workspace, self.touched_until(state, &last))
+    }
+
+    /// What git says that the session has changed up to a checkpoint.
+    #[must_use]
+    pub fn touched_until(&self, state: &State, commit: &str) -> Option<Vec<TouchedFile>> {
+        let first = state.first_checkpoint.as_ref()?.commit.as_deref()?;
+        let (changed, _) = self.snapshots().ok()?.changes(first, commit, 1000).ok()?;
         let touched = segue_core::packet::touched(state);
         let turn_of = |path: &str| touched.iter().find(|one| one.path == path)?.turn;
-        let Ok((changed, _)) = snapshots.changes(&first, &last, 1000) else {
-            return (workspace, None);
-        };
         let files = changed.iter().map(|change| {
             let FileChange { path, status } = file_change(change);
             TouchedFile { turn: turn_of(&path), path, status }
         });
-        let files = files.collect();
-        (workspace, Some(files))
+        Some(files.collect())
     }
 
     /// Writes `resume.json`. What goes wrong with it is said, and stops nothing.
@@ -186,47 +209,45 @@ fn file_change(change: &Change) -> FileChange {
     FileChange { path: change.path.to_string_lossy().into_owned(), status }
 }
 
-/// What somebody asked of the session while it ran.
-#[derive(Debug)]
-pub enum Asked {
-    HandOff { id: String, to: String, model: Option<String>, reason: String },
-    Stop(SessionStopped),
+/// Records the reports that wait in the inbox.
+pub fn take_in(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+    for waiting in waiting(supervisor)? {
+        let Message::Report { agent, report, .. } = &waiting.message else { continue };
+        if !supervisor.state().notes.taken_in.contains(&waiting.id) {
+            let mut draft = Draft::from(report.clone()).about(&waiting.id);
+            draft.agent = Some(agent.clone());
+            supervisor.commit(draft)?;
+        }
+        done_with(supervisor, &waiting)?;
+    }
+    Ok(())
 }
 
-/// Records what waits in the inbox. What is more than a report is for the caller to do.
-pub fn take_in(supervisor: &mut Supervisor<'_>) -> Result<Option<Asked>, Halt> {
-    let session = supervisor.session().session();
-    let (disk, dir) = (std::sync::Arc::clone(session.disk()), session.dir().to_owned());
-    let mut asked = None;
-    for waiting in inbox::waiting(&*disk, &dir)? {
-        let known = supervisor.state().notes.taken_in.contains(&waiting.id);
-        match &waiting.message {
-            _ if known => {}
-            Message::Report { agent, report, .. } => {
-                let mut draft = Draft::from(report.clone()).about(&waiting.id);
-                draft.agent = Some(agent.clone());
-                supervisor.commit(draft)?;
-            }
-            Message::HandOff { to, model, reason } => {
-                asked = Some(Asked::HandOff {
-                    id: waiting.id.clone(),
-                    to: to.clone(),
-                    model: model.clone(),
-                    reason: reason.clone(),
-                });
-            }
-            Message::Stop { reason } => {
-                let stop = segue_runner::supervisor::stop(
-                    segue_core::event::Reason::HandedOff,
-                    format!("stopped for a hand-off: {reason}"),
-                );
-                asked = Some(Asked::Stop(stop));
-            }
-            Message::Unknown => continue,
+/// What somebody has asked of the session and was not done yet, the oldest first. Whoever does it
+/// is [done with](done_with) it afterwards.
+pub fn asked_for(supervisor: &Supervisor<'_>) -> Result<Option<Waiting>, Halt> {
+    let requests = waiting(supervisor)?
+        .into_iter()
+        .filter(|one| matches!(one.message, Message::HandOff { .. } | Message::Stop { .. }));
+    for request in requests {
+        // It was done, and the process died before its file was gone.
+        if supervisor.state().notes.taken_in.contains(&request.id) {
+            done_with(supervisor, &request)?;
+            continue;
         }
-        waiting.remove(&*disk)?;
+        return Ok(Some(request));
     }
-    Ok(asked)
+    Ok(None)
+}
+
+/// The message is in the journal, or nothing is left to do for it.
+pub fn done_with(supervisor: &Supervisor<'_>, message: &Waiting) -> Result<(), Halt> {
+    Ok(message.remove(&**supervisor.session().session().disk())?)
+}
+
+fn waiting(supervisor: &Supervisor<'_>) -> Result<Vec<Waiting>, Halt> {
+    let session = supervisor.session().session();
+    Ok(inbox::waiting(&**session.disk(), session.dir())?)
 }
 
 /// The closing block of the turn that has ended, if its last text has one.

@@ -123,6 +123,14 @@ impl Worker {
         }
     }
 
+    /// Whether it does no more than it may.
+    pub(crate) fn can_be_held(&self) -> bool {
+        match self {
+            Self::Native(_) => true,
+            Self::Vendor(vendor) => vendor.vendor.card().can.permission,
+        }
+    }
+
     pub(crate) fn agent(
         self,
         session: &Session,
@@ -133,7 +141,9 @@ impl Worker {
         self.check_price(caps)?;
         let wrong = |source| LaunchError::Workspace { path: workspace.to_owned(), source };
         Ok(match self {
-            Self::Native(native) => Box::new(Native::new(native, workspace).map_err(wrong)?),
+            Self::Native(native) => {
+                Box::new(Native::new(native, workspace, permission).map_err(wrong)?)
+            }
             Self::Vendor(vendor) => {
                 std::fs::read_dir(workspace).map_err(wrong)?;
                 Box::new(Hired::new(vendor, session, workspace, permission))
@@ -151,14 +161,33 @@ pub fn start(
 ) -> Result<SessionStopped, LaunchError> {
     let mut workspace = workspace(&session);
     if let Some(prompt) = worktree {
-        workspace =
-            worktree::make(&mut session, &workspace, around.number.unwrap_or_default(), prompt)?;
+        let number = around.number.unwrap_or_default();
+        workspace = match worktree::make(&mut session, &workspace, number, prompt) {
+            Ok(path) => path,
+            Err(error) => {
+                discard_unplanned(session, &around);
+                return Err(error);
+            }
+        };
     }
     let state = session.state();
     let caps = state.caps;
     let agent = worker.agent(session.session(), state.permission(), &workspace, caps)?;
     let started = SessionStarted { by: around.process(), caps };
     work(session, vec![started.into()], agent, workspace, Task::default(), around)
+}
+
+/// A session that was to have a worktree and can't would be resumed outside of one.
+fn discard_unplanned(session: LockedSession, around: &Surroundings<'_>) {
+    if session.state().worktree.is_some() {
+        return;
+    }
+    let (id, dir) = (session.session().id(), session.session().dir().to_owned());
+    drop(session);
+    let at = around.home.sessions().ok().into_iter().flatten().find(|at| at.id == id);
+    if let Some(at) = at.filter(|at| around.home.session_dir(at) == dir) {
+        let _ = around.home.remove(&at, &around.me);
+    }
 }
 
 /// Creates a session and gives it its number. Nothing runs yet.
@@ -221,15 +250,18 @@ pub fn resume(
         leftovers_ended: sweep.found.iter().map(|found| found.pid).collect(),
     };
     let recorded = workspace(&session);
-    let workspace = match (&resumed.workspace, worktree::ensure(&mut session, &recorded)?) {
-        (Some(named), _) => named.clone(),
-        (None, Some(tree)) => tree,
-        (None, None) => recorded,
+    let workspace = match &resumed.workspace {
+        // On another machine there may be nothing that a worktree could be built from.
+        Some(named) => named.clone(),
+        None => worktree::ensure(&mut session, &recorded)?.unwrap_or(recorded),
     };
     let state = session.state();
     let permission = resumed.permission.unwrap_or_else(|| state.permission());
     let mut agent = worker.agent(session.session(), permission, &workspace, caps)?;
-    agent.recall(session.session())?;
+    // Before a rewind it would remember what is about to be left behind.
+    if how.rewind.is_none() && session.state().rewind.under_way.is_none() {
+        agent.recall(session.session())?;
+    }
     let begin = [Some(Draft::from(resumed)), how.change.map(Draft::from)];
     let begin = begin.into_iter().flatten().collect();
     let task = Task { prompt: how.prompt, rewind: how.rewind };
@@ -262,12 +294,17 @@ fn work(
     let mut shift = Shift { home, number, workspace, keeper, hire, wait, give_back, agent };
     let (disk, dir) = (Arc::clone(session.session().disk()), session.session().dir().to_owned());
     let mut supervisor = Supervisor::new(session, Arc::clone(&clock), interrupt, observer);
+    let rewinds = task.rewind.is_some() || supervisor.state().rewind.under_way.is_some();
     let begun = supervisor
         .commit_all(begin)
         .and_then(|_| rewind::complete(&mut supervisor, &shift.keeper))
         .and_then(|()| match task.rewind {
             Some(back) => rewind::rewind(&mut supervisor, &shift.keeper, back),
             None => Ok(()),
+        })
+        .and_then(|()| match rewinds {
+            true => Ok(shift.agent.recall(supervisor.session().session())?),
+            false => Ok(()),
         });
     let done = match begun {
         Ok(()) => solo::run(&mut supervisor, &mut shift, task.prompt.as_deref()),
@@ -300,7 +337,7 @@ pub fn rewind(
     session: Session,
     workspace: &Path,
     started: RewindStarted,
-    waits: Option<SessionStopped>,
+    stop: SessionStopped,
     around: Surroundings<'_>,
     mended: impl FnOnce(&[Mended]),
 ) -> Result<(), LaunchError> {
@@ -308,10 +345,19 @@ pub fn rewind(
         rewind::complete(supervisor, keeper)?;
         rewind::rewind(supervisor, keeper, started)?;
         keeper.packet(supervisor, number, "rewound")?;
-        match waits {
-            Some(stop) => supervisor.commit(stop).map(drop),
-            None => Ok(()),
-        }
+        supervisor.commit(stop).map(drop)
+    })
+}
+
+/// Brings a rewind to its end that was cut short, so that it can be taken back.
+pub fn finish_rewind(
+    session: Session,
+    workspace: &Path,
+    around: Surroundings<'_>,
+    mended: impl FnOnce(&[Mended]),
+) -> Result<(), LaunchError> {
+    still(session, workspace, around, mended, |supervisor, keeper, _| {
+        rewind::complete(supervisor, keeper)
     })
 }
 

@@ -65,15 +65,14 @@ impl Place {
         if recorded.is_dir() && (!other_host || belongs(state, &recorded)) {
             return Ok(here(recorded.clone()));
         }
-        if let Some(found) = same_repository(state, cwd, &recorded) {
-            return Ok(here(found));
+        // Before the repository itself: the session was kept out of it.
+        let tree = state.worktree.as_ref().filter(|tree| recorded.starts_with(&tree.plan.path));
+        if tree.is_some_and(|tree| !other_host && tree.plan.repo.is_dir()) {
+            return Ok(Self { dir: recorded, elsewhere: false, rebuild: true });
         }
-        let worktree = state.worktree.as_ref().filter(|tree| tree.plan.path == recorded);
-        match worktree {
-            Some(tree) if tree.plan.repo.is_dir() => {
-                Ok(Self { dir: recorded, elsewhere: other_host, rebuild: true })
-            }
-            _ => Err(PlaceError::Gone(recorded)),
+        match same_repository(state, cwd, &recorded) {
+            Some(found) => Ok(here(found)),
+            None => Err(PlaceError::Gone(recorded)),
         }
     }
 
@@ -115,6 +114,7 @@ fn same_repository(state: &State, cwd: &Path, recorded: &Path) -> Option<PathBuf
     // The part of the path below the repository's own name, if there is such a place here.
     let name = here.root.file_name()?;
     let below: PathBuf = recorded.iter().skip_while(|part| *part != name).skip(1).collect();
-    let inner = here.root.join(below);
+    // Not `join` alone: with nothing below it would leave a slash at the end.
+    let inner: PathBuf = here.root.iter().chain(below.iter()).collect();
     Some(if inner.is_dir() { inner } else { here.root })
 }

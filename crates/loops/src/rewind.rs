@@ -12,7 +12,9 @@
 use segue_agents::vendor;
 use segue_core::{
     Body, State,
-    event::{CheckpointTaken, Cut, Mark, Outcome, Reason, RewindFinished, RewindStarted},
+    event::{
+        CheckpointTaken, Cut, Mark, Outcome, Reason, RewindFinished, RewindStarted, SessionStopped,
+    },
 };
 use segue_journal::Session;
 use segue_runner::{Halt, Supervisor, agent, supervisor::stop};
@@ -132,6 +134,19 @@ pub fn plan_undo(session: &Session, keeper: &Keeper) -> Result<Plan, RewindError
     with_changes(keeper, started, Vec::new())
 }
 
+/// How the session stood before its last rewind, where it was done: that is how it stands again
+/// when the rewind is taken back. Whatever else it was in the middle of, the rewind has ended.
+pub fn completed_before(session: &Session) -> Result<Option<SessionStopped>, RewindError> {
+    let mut events = session.newest_first()?;
+    events.find(|event| matches!(event.body, Body::RewindStarted(_)));
+    let stop = events.find_map(|event| match event.body {
+        Body::SessionStopped(stop) => Some(Some(stop)),
+        Body::SessionStarted(_) | Body::TurnStarted(_) => Some(None),
+        _ => None,
+    });
+    Ok(stop.flatten().filter(|stop| stop.reason == Reason::Done))
+}
+
 fn with_changes(
     keeper: &Keeper,
     started: RewindStarted,
@@ -212,7 +227,8 @@ pub fn rewind(
     keeper: &Keeper,
     started: RewindStarted,
 ) -> Result<(), Halt> {
-    if supervisor.state().turn.open {
+    // Where only the files go back, what was under way goes on with them.
+    if supervisor.state().turn.open && started.path.is_some() {
         agent::let_go(supervisor)?;
         supervisor.end_turn(Outcome::Superseded)?;
     }
@@ -255,6 +271,7 @@ pub fn complete(supervisor: &mut Supervisor<'_>, keeper: &Keeper) -> Result<(), 
                 branch: taken.branch,
                 changed: Vec::new(),
                 changed_total: 0,
+                left_out: Vec::new(),
             })?;
         }
     }

@@ -2,15 +2,18 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use segue_core::inbox::Message;
 use segue_core::{
-    Draft,
-    event::{AgentChanged, ChangeCause, KnownLimit, Mark, PassedOver, Reason, SessionStopped},
+    Draft, Permission, State,
+    event::{
+        AgentChanged, ChangeCause, KnownLimit, Mark, Outcome, PassedOver, Reason, SessionStopped,
+    },
 };
 use segue_journal::{Home, limits::until};
 use segue_runner::{Agent, Halt, Supervisor, agent, supervisor::stop};
 
 use crate::{
-    keep::{Asked, Keeper, closing_block, take_in},
+    keep::{Keeper, asked_for, closing_block, done_with, take_in},
     launch::Worker,
 };
 
@@ -48,34 +51,53 @@ impl Shift<'_> {
 
     /// The end of a turn, or the very start: everything is kept, and what others asked for is done.
     pub(crate) fn boundary(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
-        let asked = take_in(supervisor)?;
+        take_in(supervisor)?;
         closing_block(supervisor)?;
+        if supervisor.state().turn.outcome == Some(Outcome::Finished) {
+            // Whoever has just worked is not limited, whatever is remembered of it.
+            let _ = self.home.forget_limit(&supervisor.state().turn.agent, supervisor.now());
+        }
         if !supervisor.state().is_checkpointed() {
             let start = supervisor.state().turn.number == 0;
             let mark = if start { Mark::Start } else { Mark::TurnEnd };
             self.keeper.checkpoint(supervisor, mark)?;
         }
-        match asked {
-            None => self.perhaps_give_back(supervisor),
-            Some(Asked::Stop(stop)) => Err(stop.into()),
-            Some(Asked::HandOff { id, to, model, reason }) => {
-                let change = AgentChanged {
-                    from: supervisor.state().agent().to_owned(),
-                    to: to.clone(),
-                    model,
-                    cause: ChangeCause::Asked,
-                    reason,
-                    passed_over: Vec::new(),
-                };
-                match self.change(supervisor, change, Some(id)) {
-                    Ok(()) => Ok(()),
-                    Err(Refused::Halt(halt)) => Err(halt),
-                    Err(Refused::Why(why)) => {
-                        supervisor.warn(format!("the work is not handed to {to}: {why}"))
-                    }
-                }
-            }
+        match self.requested(supervisor)? {
+            true => Ok(()),
+            false => self.perhaps_give_back(supervisor),
         }
+    }
+
+    /// Does what somebody asked for from outside: hands over, or stops. Says whether it handed over.
+    pub(crate) fn requested(&mut self, supervisor: &mut Supervisor<'_>) -> Result<bool, Halt> {
+        let Some(request) = asked_for(supervisor)? else { return Ok(false) };
+        let (to, model, reason) = match request.message.clone() {
+            Message::HandOff { to, model, reason } => (to, model, reason),
+            Message::Stop { reason } => {
+                done_with(supervisor, &request)?;
+                let message = format!("stopped for a hand-off: {reason}");
+                return Err(stop(Reason::HandedOff, message).into());
+            }
+            _ => return Ok(false),
+        };
+        let change = AgentChanged {
+            from: supervisor.state().agent().to_owned(),
+            to: to.clone(),
+            model,
+            cause: ChangeCause::Asked,
+            reason,
+            passed_over: Vec::new(),
+        };
+        let handed = match self.change(supervisor, change, Some(request.id.clone())) {
+            Ok(()) => true,
+            Err(Refused::Halt(halt)) => return Err(halt),
+            Err(Refused::Why(why)) => {
+                supervisor.warn(format!("the work is not handed to {to}: {why}"))?;
+                false
+            }
+        };
+        done_with(supervisor, &request)?;
+        Ok(handed)
     }
 
     /// Hands the work to another agent. It is found first: nobody is let go for someone who can't.
@@ -85,9 +107,13 @@ impl Shift<'_> {
         change: AgentChanged,
         id: Option<String>,
     ) -> Result<(), Refused> {
-        let worker = (self.hire)(&change.to, change.model.as_deref()).map_err(Refused::Why)?;
         let state = supervisor.state();
+        let model = change.model.as_deref().or_else(|| first_model(state, &change.to));
+        let worker = (self.hire)(&change.to, model).map_err(Refused::Why)?;
         let (permission, caps) = (state.permission(), state.caps);
+        if permission == Permission::ReadOnly && !worker.can_be_held() {
+            return Err(Refused::Why("it can't be held to read-only".to_owned()));
+        }
         let session = supervisor.session().session();
         let mut next = worker
             .agent(session, permission, &self.workspace, caps)
@@ -106,6 +132,10 @@ impl Shift<'_> {
         supervisor: &mut Supervisor<'_>,
         stop: &SessionStopped,
     ) -> Result<bool, Halt> {
+        let over = matches!(stop.reason, Reason::Done | Reason::Interrupted | Reason::Cap);
+        if !over && stop.reason != Reason::HandedOff && self.requested(supervisor)? {
+            return Ok(true);
+        }
         if stop.reason != Reason::Limit {
             return Ok(false);
         }
@@ -222,6 +252,11 @@ impl Shift<'_> {
         let reason = serde_word(stop.reason);
         self.keeper.packet(supervisor, self.number, &reason)
     }
+}
+
+/// The model that the session began with, where this is the agent that began.
+fn first_model<'a>(state: &'a State, agent: &str) -> Option<&'a str> {
+    state.identity.as_ref().filter(|first| first.agent == agent)?.model.as_deref()
 }
 
 /// The word that a reason has in the journal.

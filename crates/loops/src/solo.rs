@@ -54,7 +54,10 @@ fn prompted(
     shift: &mut Shift<'_>,
     prompt: Option<&str>,
 ) -> Result<(), Halt> {
-    let Some(prompt) = prompt else { return Ok(()) };
+    let Some(prompt) = prompt else {
+        // It may have waited since the run before.
+        return shift.requested(supervisor).map(drop);
+    };
     if supervisor.state().turn.open {
         shift.settle(supervisor)?;
         supervisor.end_turn(Outcome::Superseded)?;

@@ -61,7 +61,8 @@ pub(crate) fn ensure(
     }
     // The same place within the repository that the command was called in.
     let below = workspace.strip_prefix(&plan.repo).unwrap_or(Path::new(""));
-    let inner = plan.path.join(below);
+    // Not `join`: with nothing below it would leave a slash at the end.
+    let inner: PathBuf = plan.path.iter().chain(below.iter()).collect();
     let path = if inner.is_dir() { inner } else { plan.path.clone() };
     session.append(WorktreeMade { path: path.clone() }, Durability::Synced)?;
     Ok(Some(path))
@@ -73,6 +74,14 @@ pub struct Leavings {
     snapshots: Option<Snapshots>,
     prefix: String,
     tree: Option<(WorktreePlanned, Holding)>,
+    /// The worktree was made, and is gone.
+    gone: bool,
+    /// The last checkpoint, where it has files that the worktree's base has not.
+    kept: bool,
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 impl Leavings {
@@ -94,7 +103,13 @@ impl Leavings {
             let held = worktree::holds(&plan.repo, &plan.path, &plan.branch).unwrap_or_default();
             (plan, held)
         });
-        Self { snapshots, prefix: references(session), tree }
+        let made = state.worktree.as_ref().filter(|known| known.made);
+        let gone = made.is_some_and(|known| !known.plan.path.exists());
+        let last = state.checkpoint.as_ref().and_then(|last| last.commit.as_deref());
+        let kept = made.zip(last).zip(snapshots.as_ref()).is_some_and(|((known, last), all)| {
+            all.diff_text(&known.plan.base, last, 1).is_ok_and(|(text, _)| !text.is_empty())
+        });
+        Self { snapshots, prefix: references(session), tree, gone, kept }
     }
 
     /// What would be lost with it and is nowhere else, in words.
@@ -103,12 +118,17 @@ impl Leavings {
         let Some((plan, held)) = &self.tree else { return Vec::new() };
         let mut lines = Vec::new();
         if !held.files.is_empty() {
-            let (count, path) = (held.files.len(), plan.path.display());
-            lines.push(format!("{count} uncommitted files in the worktree {path}"));
+            let (files, path) =
+                (counted(held.files.len(), "uncommitted file"), plan.path.display());
+            lines.push(format!("{files} in the worktree {path}"));
         }
         if !held.commits.is_empty() {
-            let (count, branch) = (held.commits.len(), &plan.branch);
-            lines.push(format!("{count} commits that only {branch} has"));
+            let (commits, branch) = (counted(held.commits.len(), "commit"), &plan.branch);
+            lines.push(format!("{commits} that only {branch} has"));
+        }
+        if self.gone && self.kept {
+            let path = plan.path.display();
+            lines.push(format!("the last checkpoint of the worktree {path}, which is gone"));
         }
         lines
     }
@@ -118,7 +138,7 @@ impl Leavings {
     pub fn remove(self) -> Vec<String> {
         let mut trouble = Vec::new();
         if let Some((plan, _)) = &self.tree
-            && plan.path.exists()
+            && (plan.path.exists() || self.gone)
         {
             let removed = worktree::remove(&plan.repo, &plan.path, &plan.branch, true);
             trouble.extend(removed.err().map(|error| error.to_string()));

@@ -12,6 +12,7 @@ use segue_agents::native::{
     tools::{self, Ended, ShellCall},
 };
 use segue_core::{
+    Permission,
     decide::{self, Step},
     event::{
         Body, Draft, ModelCalled, ModelFailed, ModelReplied, ModelStop, Reason, TextWritten,
@@ -42,6 +43,7 @@ pub struct Native {
     workspace: Workspace,
     system: String,
     tools: Vec<ToolSpec>,
+    read_only: bool,
     prices: HashMap<String, Price>,
     policy: Policy,
     conversation: Option<Conversation>,
@@ -71,7 +73,10 @@ fn price_of(model: &dyn Model, prices: &HashMap<String, Price>) -> Option<Price>
 }
 
 impl Native {
-    pub fn new(config: NativeConfig, root: &Path) -> std::io::Result<Self> {
+    /// An agent for this workspace. Of the permissions it knows `read-only`; else it may do what
+    /// the user may.
+    pub fn new(config: NativeConfig, root: &Path, permission: Permission) -> std::io::Result<Self> {
+        let read_only = permission == Permission::ReadOnly;
         let workspace = Workspace::open(root)?;
         let instructions = ["AGENTS.md", "CLAUDE.md"]
             .iter()
@@ -81,7 +86,8 @@ impl Native {
             model: config.model,
             workspace,
             system,
-            tools: tools::specs(),
+            tools: if read_only { tools::reading_specs() } else { tools::specs() },
+            read_only,
             prices: config.prices,
             policy: config.policy,
             conversation: None,
@@ -230,6 +236,11 @@ impl Native {
         supervisor.commit(started)?;
         let (outcome, status) = match tools::parse(&name, &input) {
             Err(wrong) => (Outcome::error(wrong), ToolStatus::Failed),
+            // A model may ask for what it was not offered.
+            Ok(call) if self.read_only && !call.only_reads() => {
+                let refused = format!("{} is not allowed: this session is read-only", call.name());
+                (Outcome::error(refused), ToolStatus::Failed)
+            }
             Ok(Call::Shell(call)) => self.shell(supervisor, &call),
             Ok(call @ Call::Checkpoint(_)) => {
                 if let Call::Checkpoint(report) = &call {

@@ -63,6 +63,9 @@ pub struct Snapshots {
     shadow: bool,
 }
 
+/// A longer file is left out: a data set beside the code would be copied with every change.
+pub const MAX_FILE: u64 = 256 << 20;
+
 /// A snapshot that was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
@@ -74,7 +77,7 @@ pub struct Taken {
     pub branch: Option<String>,
     /// Nothing had changed, so this is the snapshot before.
     pub reused: bool,
-    /// What could not be read, and is not in it.
+    /// What could not be read or is too long, and is not in it.
     pub skipped: Vec<PathBuf>,
 }
 
@@ -219,7 +222,12 @@ impl Snapshots {
         let same = looked.last.filter(|last| last.tree == tree && last.mark == mark);
         let reused = same.is_some();
         let commit = match same {
-            Some(last) => last.commit,
+            Some(last) => {
+                if changed {
+                    self.remember(&last)?;
+                }
+                last.commit
+            }
             None => {
                 let commit = self.write_commit(&tree, looked.head.as_deref(), message, &line)?;
                 self.remember(&store::Last { commit: commit.clone(), tree: tree.clone(), mark })?;
@@ -321,7 +329,7 @@ impl Snapshots {
         }
         let mut unreadable = Vec::new();
         for (path, found) in unclean {
-            if found.mode != LINK && self.unreadable(path) {
+            if found.mode != LINK && (found.len > MAX_FILE || self.unreadable(path)) {
                 unreadable.push(path.to_vec());
             } else {
                 edits.add(path, found.mode);

@@ -12,7 +12,7 @@
 //! `file`, `exec` and `dir` are the most frequent permission bits, in octal; `modes` lists what
 //! differs from them. `empty` are directories without anything in the tree, `nested` repositories
 //! inside of this one with the snapshot of each (`link` is the text of a `.git` that is a file), and
-//! `skipped` what could not be read. Paths are written as [`crate::repo::escape`] does.
+//! `skipped` what could not be read or is too long. Paths are written as [`crate::repo::escape`] does.
 
 use std::collections::{BTreeMap, BTreeSet};
 

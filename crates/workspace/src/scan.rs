@@ -60,7 +60,7 @@ pub(crate) struct Found {
     pub(crate) bits: u32,
     /// What git calls it: file, executable file or link.
     pub(crate) mode: u32,
-    len: u64,
+    pub(crate) len: u64,
 }
 
 impl Found {

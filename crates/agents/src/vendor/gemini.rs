@@ -31,7 +31,7 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use self::{
-    session::{fullest, project},
+    session::{fullest, project, project_to_be},
     stderr::Stderr,
 };
 use super::{
@@ -162,7 +162,7 @@ impl Vendor for Gemini {
 
     /// Only of this working directory: it resumes no others.
     fn history(&self, world: &World, cwd: &Path, id: &str) -> io::Result<Option<History>> {
-        let Some(dir) = project(&config_dir(world), cwd) else { return Ok(None) };
+        let Some(dir) = project_to_be(&config_dir(world), cwd) else { return Ok(None) };
         fullest(&dir, id)
     }
 
@@ -174,14 +174,8 @@ impl Vendor for Gemini {
         name: &str,
         _bytes: &[u8],
     ) -> Option<PathBuf> {
-        let dir = config_dir(world);
-        let known = project(&dir, cwd);
         // It takes a directory of this name for its own, and writes down whose it is.
-        let project = known.or_else(|| {
-            let name = cwd.file_name()?.to_string_lossy().to_lowercase();
-            let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-            Some(dir.join("tmp").join(name.chars().map(plain).collect::<String>()))
-        })?;
+        let project = project_to_be(&config_dir(world), cwd)?;
         Some(project.join("chats").join(name))
     }
 }

@@ -41,7 +41,7 @@ fn opencode() {
 }
 
 /// The call, by the name that the vendor's program has for the tool.
-fn checkpoint(cli: Cli, input: Value) -> Reply {
+pub(crate) fn checkpoint(cli: Cli, input: Value) -> Reply {
     let (namespace, name) = match cli {
         Cli::Claude => (None, "mcp__segue__checkpoint"),
         Cli::Codex => (Some("mcp__segue".to_owned()), "checkpoint"),

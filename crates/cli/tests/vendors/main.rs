@@ -10,8 +10,12 @@
     reason = "helpers of tests may fail the test"
 )]
 
+mod carry;
 mod checkpoint;
+mod handoff;
+mod manual;
 mod matrix;
+mod rewind;
 mod support;
 
 use std::{fs, path::PathBuf, time::Duration};
@@ -216,7 +220,7 @@ fn a_limit_is_a_limit(cli: Cli) {
     }
     // What could not be answered is asked again when the limit is over.
     lab.start(lab.scenario().reply(Reply::text("Now I can.")));
-    let output = segue(&lab, &["resume", "1"]);
+    let output = segue(&lab, &["resume", "1", "--now"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     assert!(lab.knows("Please begin"), "{:?}", lab.conversation());
     assert_eq!(show(&lab)["turns"], 1, "the count is kept");

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use segue_agents::vendor::{self, Card};
 use segue_testkit::{
     env::Output,
-    model_server::Role,
+    model_server::{Api, Fault, Reply, Request, Reset, Role, When},
     vendors::{Cli, Lab},
 };
 use serde_json::Value;
@@ -84,6 +84,58 @@ pub(crate) fn bodies_of(lab: &Lab, number: &str, kind: &str) -> Vec<Value> {
     let output = segue(lab, &["log", number, "--json"]);
     let events = output.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.filter(|event| event["kind"] == kind).map(|event| event["data"].clone()).collect()
+}
+
+/// What is recorded, without the help of Segue: also while it runs, and between two of its steps.
+pub(crate) fn journal(lab: &Lab) -> Vec<Value> {
+    let mut dirs = vec![lab.segue_home()];
+    while let Some(dir) = dirs.pop() {
+        if let Ok(text) = fs::read_to_string(dir.join("journal.jsonl")) {
+            let whole = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+            return whole.collect();
+        }
+        let below = fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path());
+        dirs.extend(below.filter(|path| path.is_dir()));
+    }
+    Vec::new()
+}
+
+/// What an agent speaks with its vendor: it tells who of several has asked.
+pub(crate) fn api(cli: Cli) -> Api {
+    match cli.agent() {
+        Cli::Claude => Api::Anthropic,
+        Cli::Codex => Api::Responses,
+        Cli::Gemini => Api::Gemini,
+        _ => Api::Chat,
+    }
+}
+
+/// A reply for one of several agents.
+pub(crate) fn of(cli: Cli, reply: Reply) -> Reply {
+    let when = reply.when.clone().unwrap_or_default();
+    reply.when(When { api: Some(api(cli)), ..when })
+}
+
+/// The agent's own limit, from now on, for two hours.
+pub(crate) fn limit(cli: Cli) -> Reply {
+    let reset = Some(Reset::At(jiff::Timestamp::now().as_second() + 7200));
+    of(cli, Reply::fault(Fault::UsageLimit { reset }).sticky())
+}
+
+/// What one of several agents has asked.
+pub(crate) fn asked_by(lab: &Lab, cli: Cli) -> Vec<Request> {
+    lab.turns().into_iter().filter(|request| request.api == api(cli)).collect()
+}
+
+/// Segue with everything that makes a limit one, to its end.
+pub(crate) fn limited(lab: &Lab, args: &[&str]) -> Output {
+    lab.run(limited_command(lab, args))
+}
+
+pub(crate) fn limited_command(lab: &Lab, args: &[&str]) -> Command {
+    let mut command = command(lab, args);
+    as_subscriber(Cli::Claude, &mut command);
+    command
 }
 
 /// Everything that the user's side has said in any request.

@@ -23,6 +23,9 @@ pub struct CheckpointTaken {
     /// How many files are different.
     #[serde(default)]
     pub changed_total: u64,
+    /// What could not be read or is too long to be kept, as far as there is room.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
 }
 
 /// Which point a checkpoint is of.

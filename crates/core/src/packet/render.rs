@@ -235,8 +235,7 @@ mod tests {
             "Turn 2, claude:",
             "## What to do now\n\nGo on",
         ];
-        let places: Vec<usize> =
-            order.iter().map(|part| text.find(part).expect(part)).collect();
+        let places: Vec<usize> = order.iter().map(|part| text.find(part).expect(part)).collect();
         assert!(places.is_sorted(), "{text}");
         assert!(text.ends_with("Go on"));
     }

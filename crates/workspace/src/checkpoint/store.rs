@@ -170,6 +170,8 @@ impl Snapshots {
         if !self.place.attr_source && has_attributes(looked.tracked, &looked.seen) {
             self.hash_raw(&mut edits)?;
         }
+        // Killed from here on, the index would be ahead of what is remembered of it.
+        self.remove("last")?;
         let infos = [edits.removed, edits.set].concat();
         if !infos.is_empty() {
             let mut command = self.place.raw(&index);
@@ -325,16 +327,18 @@ impl Snapshots {
 
     /// Drops the cache: the next snapshot begins anew.
     pub(super) fn forget(&self) -> Result<(), SnapshotError> {
-        for kind in ["last", "index", "index.lock"] {
-            let path = self.file(kind);
-            match std::fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(SnapshotError::Io { path, source: error });
-                }
-                _ => {}
+        ["last", "index", "index.lock"].into_iter().try_for_each(|kind| self.remove(kind))
+    }
+
+    /// Removes a file of the cache, which need not be there.
+    fn remove(&self, kind: &str) -> Result<(), SnapshotError> {
+        let path = self.file(kind);
+        match std::fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(SnapshotError::Io { path, source })
             }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

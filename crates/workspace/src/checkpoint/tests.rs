@@ -326,3 +326,40 @@ fn a_plain_directory_gets_a_private_repository_within_limits() {
     let error = snapshots.take("refs/segue/s/2", "two").unwrap_err();
     assert!(error.to_string().contains("512 MiB"), "{error}");
 }
+
+#[test]
+fn take_in_a_child() {
+    if let Ok(top) = std::env::var("SEGUE_TEST_TAKE") {
+        open(Path::new(&top)).take("refs/segue/s/child", "").unwrap();
+    }
+}
+
+#[test]
+fn killed_at_any_point_the_next_snapshot_has_everything() {
+    let lab = Lab::new();
+    let snapshots = lab.open();
+    snapshots.take("refs/segue/s/0", "").unwrap();
+    let child = || {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "checkpoint::tests::take_in_a_child"])
+            .env("SEGUE_TEST_TAKE", &lab.top)
+            .stdout(std::process::Stdio::null());
+        command.spawn().unwrap()
+    };
+    let start = std::time::Instant::now();
+    lab.write("new-0.txt", "0\n");
+    assert!(child().wait().unwrap().success());
+    let whole = start.elapsed();
+    for round in 1..=40_u32 {
+        let name = format!("new-{round}.txt");
+        lab.write(&name, format!("{round}\n"));
+        let mut running = child();
+        std::thread::sleep(whole * round / 40);
+        let _ = running.kill();
+        running.wait().unwrap();
+        let taken = snapshots.take("refs/segue/s/1", "").unwrap();
+        let kept = lab.git(&["show", &format!("{}:{name}", taken.commit)]);
+        assert_eq!(kept, round.to_string(), "round {round}");
+    }
+}

@@ -225,6 +225,26 @@ fn a_link_that_stands_where_a_directory_was_is_not_followed() {
 }
 
 #[test]
+fn a_file_that_is_too_long_is_left_out_and_left_alone() {
+    let lab = Lab::new();
+    let snapshots = lab.open();
+    let long = lab.path("data.bin");
+    std::fs::File::create(&long).unwrap().set_len(crate::checkpoint::MAX_FILE + 1).unwrap();
+    let taken = snapshots.take("refs/segue/s/1", "one").unwrap();
+    assert_eq!(taken.skipped, [PathBuf::from("data.bin")]);
+    lab.write("b.txt", "two\n");
+    snapshots.restore(&taken.commit, "refs/segue/s/before").unwrap();
+    assert!(!lab.path("b.txt").exists());
+    assert_eq!(long.metadata().unwrap().len(), crate::checkpoint::MAX_FILE + 1);
+    // One that was short enough then is not written over what is too long to be kept now.
+    lab.write("data.bin", "short\n");
+    let short = snapshots.take("refs/segue/s/2", "two").unwrap();
+    std::fs::File::create(&long).unwrap().set_len(crate::checkpoint::MAX_FILE + 1).unwrap();
+    snapshots.restore(&short.commit, "refs/segue/s/before").unwrap();
+    assert_eq!(long.metadata().unwrap().len(), crate::checkpoint::MAX_FILE + 1);
+}
+
+#[test]
 fn a_sparse_checkout_stays_sparse() {
     let lab = Lab::new();
     lab.write("kept/k", "k");

@@ -59,6 +59,12 @@ pub fn specs() -> Vec<ToolSpec> {
     ]
 }
 
+/// Those of them that leave everything as it is.
+#[must_use]
+pub fn reading_specs() -> Vec<ToolSpec> {
+    vec![read::spec(), glob::spec(), grep::spec(), checkpoint::spec()]
+}
+
 /// What a tool did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
@@ -96,6 +102,12 @@ pub enum Call {
 }
 
 impl Call {
+    /// Whether it leaves everything as it is.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        matches!(self, Self::Read(_) | Self::Glob(_) | Self::Grep(_) | Self::Checkpoint(_))
+    }
+
     /// The tool's name.
     #[must_use]
     pub fn name(&self) -> &'static str {

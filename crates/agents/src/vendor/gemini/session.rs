@@ -14,15 +14,50 @@ use crate::vendor::{History, json, read_lines};
 /// Where it keeps what belongs to a working directory. The name is in a list; and what belongs to
 /// one that is missing there says so itself.
 pub(super) fn project(dir: &Path, cwd: &Path) -> Option<PathBuf> {
-    let list = std::fs::read(dir.join("projects.json")).unwrap_or_default();
-    let list: Value = serde_json::from_slice(&list).unwrap_or_default();
+    let list = projects(dir);
     let all = dir.join("tmp");
     if let Some(name) = json::text(&list, &["projects", &*cwd.to_string_lossy()]) {
         return Some(all.join(name));
     }
     let dirs = std::fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path());
-    let owner = |dir: &PathBuf| std::fs::read_to_string(dir.join(".project_root")).ok();
-    dirs.into_iter().find(|dir| owner(dir).is_some_and(|owner| Path::new(owner.trim()) == cwd))
+    dirs.into_iter().find(|dir| owner(dir).is_some_and(|owner| owner == cwd))
+}
+
+/// [`project`], or for a working directory that is new to it the one that it will choose: the first
+/// that bears its name and is nobody else's. What was brought from another machine waits there.
+pub(super) fn project_to_be(dir: &Path, cwd: &Path) -> Option<PathBuf> {
+    if let Some(known) = project(dir, cwd) {
+        return Some(known);
+    }
+    let list = projects(dir);
+    let taken = |name: &str| {
+        let listed = list.get("projects").and_then(Value::as_object);
+        let listed = listed.is_some_and(|all| all.values().any(|one| one == name));
+        let owned = |above: &str| owner(&dir.join(above).join(name)).is_some_and(|who| who != cwd);
+        listed || owned("tmp") || owned("history")
+    };
+    let name = slug(&cwd.file_name().unwrap_or_default().to_string_lossy());
+    let more = (1..1000).map(|n| format!("{name}-{n}"));
+    let free = std::iter::once(name.clone()).chain(more).find(|name| !taken(name))?;
+    Some(dir.join("tmp").join(free))
+}
+
+fn projects(dir: &Path) -> Value {
+    let list = std::fs::read(dir.join("projects.json")).unwrap_or_default();
+    serde_json::from_slice(&list).unwrap_or_default()
+}
+
+fn owner(project: &Path) -> Option<PathBuf> {
+    let text = std::fs::read_to_string(project.join(".project_root")).ok()?;
+    Some(text.trim().into())
+}
+
+/// A directory's name in its words: letters and digits, with single dashes between.
+fn slug(name: &str) -> String {
+    let name = name.to_lowercase();
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let slug = words.collect::<Vec<_>>().join("-");
+    if slug.is_empty() { "project".to_owned() } else { slug }
 }
 
 /// The session of a project. A resume in another minute leaves another file of the same session,
