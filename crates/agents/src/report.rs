@@ -123,6 +123,21 @@ pub fn noted(report: &ProgressReported) -> String {
     }
 }
 
+/// Whether a tool is ours, whatever the vendor has made of its name.
+#[must_use]
+pub fn is_our_tool(name: &str) -> bool {
+    name == TOOL || name.ends_with(TOOL) && name.contains("segue")
+}
+
+/// An agent's text without the report at its end.
+#[must_use]
+pub fn without_block(text: &str) -> &str {
+    match closing_block(text).and_then(|_| text.rfind("```segue")) {
+        Some(at) => &text[..at],
+        None => text,
+    }
+}
+
 /// The report at the end of an agent's text.
 #[must_use]
 pub fn closing_block(text: &str) -> Option<ProgressReported> {

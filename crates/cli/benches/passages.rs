@@ -223,6 +223,7 @@ impl Lab {
             lineage: None,
             packet: None,
             fallback: Vec::new(),
+            worktree: false,
             name: None,
             segue: "0".into(),
         };

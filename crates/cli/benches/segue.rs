@@ -103,6 +103,7 @@ fn new_identity(id: SessionId, repo: &str, prompt: String) -> Identity {
         lineage: None,
         packet: None,
         fallback: Vec::new(),
+        worktree: false,
         segue: "0".into(),
     }
 }

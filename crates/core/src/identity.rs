@@ -52,6 +52,9 @@ pub struct Identity {
     /// Who goes on when the agent runs into its limit, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
+    /// It works in a worktree of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub worktree: bool,
     /// The version of Segue that created the session.
     pub segue: String,
 }

@@ -47,7 +47,7 @@ impl Error {
             path: path.to_owned(),
             line: error.line(),
             column: error.column(),
-            message: error.to_string(),
+            message: without_place(&error.to_string()),
         }
     }
 }
@@ -61,4 +61,10 @@ impl<T> At<T> for io::Result<T> {
     fn at(self, path: &Path) -> Result<T> {
         self.map_err(|source| Error::Io { path: path.to_owned(), source })
     }
+}
+
+/// The place stands before the message already.
+fn without_place(message: &str) -> String {
+    let end = message.rfind(" at line ").unwrap_or(message.len());
+    message[..end].to_owned()
 }

@@ -57,6 +57,7 @@ pub struct NewSession {
     pub lineage: Option<Lineage>,
     pub packet: Option<Box<Packet>>,
     pub fallback: Vec<String>,
+    pub worktree: bool,
     pub name: Option<String>,
     pub segue: String,
 }
@@ -207,6 +208,7 @@ impl Home {
             lineage: new.lineage,
             packet: new.packet,
             fallback: new.fallback,
+            worktree: new.worktree,
             segue: new.segue,
         };
         let path = unfinished.join(IDENTITY);

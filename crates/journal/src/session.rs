@@ -15,11 +15,10 @@ use crate::{
     Clock, blob,
     disk::{Disk, DiskFile},
     error::{At, Error, Result},
-    line,
     lock::{self, Holder, Lock},
     packet_file, repair,
     reverse::Reverse,
-    scan::{Ending, Lines, Position, Scanner},
+    scan::{Ending, Position, Scanner},
     snapshot,
     stream::{self, Stream, Voice},
     writer::{Durability, Writer, WriterThread},
@@ -101,23 +100,6 @@ impl Session {
         let mut scanner = Scanner::new(&*file, Position::start(self.id));
         while let Some(event) = scanner.next_event().at(&path)? {
             each(event);
-        }
-        Ok(())
-    }
-
-    /// Calls `each` for the events from `offset` on, where one begins: see [`Reverse::offset`].
-    pub fn for_each_from(
-        &self,
-        offset: u64,
-        mut each: impl FnMut(&Event) -> Result<()>,
-    ) -> Result<()> {
-        let path = self.dir.join(JOURNAL);
-        let file = open_journal(&*self.disk, &self.dir)?;
-        let mut lines = Lines::new(&*file, offset);
-        while lines.offset() < self.at.offset {
-            let Some(Ok(bytes)) = lines.next_raw().at(&path)? else { break };
-            let Ok(line) = line::decode(bytes) else { break };
-            each(&line.event)?;
         }
         Ok(())
     }

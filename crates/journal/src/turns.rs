@@ -89,14 +89,6 @@ pub struct Conversed<'a> {
     events: Reverse,
 }
 
-impl Conversed<'_> {
-    /// Where the event that was yielded last begins.
-    #[must_use]
-    pub fn offset(&self) -> u64 {
-        self.events.offset()
-    }
-}
-
 impl Iterator for Conversed<'_> {
     type Item = Event;
 
@@ -128,34 +120,6 @@ impl Session {
         Ok(Conversed { session: self, events: self.newest_first()? })
     }
 
-    /// Calls `each` for the conversation's events from `offset` on, where one begins.
-    pub fn for_each_conversed(
-        &self,
-        offset: u64,
-        mut each: impl FnMut(&Event) -> Result<()>,
-    ) -> Result<()> {
-        let end = self.position().offset;
-        let file = open_journal(&**self.disk(), self.dir())?;
-        let mut from = offset;
-        while from < end {
-            let mut jump = None;
-            let mut lines = Lines::new(&*file, from);
-            while jump.is_none() && lines.offset() < end {
-                let Ok(Some(Ok(bytes))) = lines.next_raw() else { return Ok(()) };
-                let Ok(found) = line::decode(bytes) else { return Ok(()) };
-                match found.event.turn {
-                    Some(turn) if !self.state().on_path(turn) => {
-                        jump = Some(next_kept_after(self.state(), turn));
-                    }
-                    _ => each(&found.event)?,
-                }
-            }
-            let Some(turn) = jump else { break };
-            from = start_of(&*file, turn, end);
-        }
-        Ok(())
-    }
-
     /// The events of one turn, in order.
     pub fn turn(&self, turn: u32, mut each: impl FnMut(&Event) -> Result<()>) -> Result<()> {
         let end = self.position().offset;
@@ -171,9 +135,4 @@ impl Session {
         }
         Ok(())
     }
-}
-
-fn next_kept_after(state: &State, turn: u32) -> u32 {
-    let spans = state.path().into_iter().filter(|span| span.from > turn);
-    spans.map(|span| span.from).min().unwrap_or(state.turn.number + 1)
 }

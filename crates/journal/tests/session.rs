@@ -45,6 +45,7 @@ fn new(prompt: &str) -> NewSession {
         lineage: None,
         packet: None,
         fallback: Vec::new(),
+        worktree: false,
         name: None,
         segue: "0".into(),
     }

@@ -156,20 +156,16 @@ impl Worker {
 pub fn start(
     mut session: LockedSession,
     worker: Worker,
-    worktree: Option<&str>,
     around: Surroundings<'_>,
 ) -> Result<SessionStopped, LaunchError> {
-    let mut workspace = workspace(&session);
-    if let Some(prompt) = worktree {
-        let number = around.number.unwrap_or_default();
-        workspace = match worktree::make(&mut session, &workspace, number, prompt) {
-            Ok(path) => path,
-            Err(error) => {
-                discard_unplanned(session, &around);
-                return Err(error);
-            }
-        };
-    }
+    let recorded = workspace(&session);
+    let workspace = match worktree::ensure(&mut session, &recorded, around.number) {
+        Ok(tree) => tree.unwrap_or(recorded),
+        Err(error) => {
+            discard_unplanned(session, &around);
+            return Err(error);
+        }
+    };
     let state = session.state();
     let caps = state.caps;
     let agent = worker.agent(session.session(), state.permission(), &workspace, caps)?;
@@ -253,7 +249,7 @@ pub fn resume(
     let workspace = match &resumed.workspace {
         // On another machine there may be nothing that a worktree could be built from.
         Some(named) => named.clone(),
-        None => worktree::ensure(&mut session, &recorded)?.unwrap_or(recorded),
+        None => worktree::ensure(&mut session, &recorded, around.number)?.unwrap_or(recorded),
     };
     let state = session.state();
     let permission = resumed.permission.unwrap_or_else(|| state.permission());

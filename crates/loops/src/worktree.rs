@@ -21,31 +21,19 @@ use crate::{
     launch::LaunchError,
 };
 
-/// Makes a worktree for a new session. Returns where the agent works in it.
-pub(crate) fn make(
-    session: &mut LockedSession,
-    workspace: &Path,
-    number: u64,
-    prompt: &str,
-) -> Result<PathBuf, LaunchError> {
-    let wrong = |error: &dyn std::fmt::Display| LaunchError::Worktree(error.to_string());
-    let repo = identify(workspace).map_err(|error| wrong(&error))?;
-    let base = repo.head.ok_or_else(|| wrong(&"the repository has no commit yet"))?;
-    let branch =
-        worktree::branch_name(&repo.root, number, prompt).map_err(|error| wrong(&error))?;
-    let path = worktree::default_path(&repo.root, number).map_err(|error| wrong(&error))?;
-    let plan = WorktreePlanned { path, branch, base, repo: repo.root };
-    session.append(plan, Durability::Synced)?;
-    ensure(session, workspace)?.ok_or_else(|| wrong(&"it was not made"))
-}
-
-/// Makes or builds again what was planned, if it is not there. Returns where the agent works in it.
+/// Where the agent works, for a session that has a worktree of its own: made, entered again, or
+/// built again where it is gone.
 pub(crate) fn ensure(
     session: &mut LockedSession,
     workspace: &Path,
+    number: Option<u64>,
 ) -> Result<Option<PathBuf>, LaunchError> {
+    let wished = session.state().identity.as_ref().is_some_and(|found| found.worktree);
+    if session.state().worktree.is_none() && wished {
+        let plan = planned(session, workspace, number.unwrap_or_default())?;
+        session.append(plan, Durability::Synced)?;
+    }
     let Some(known) = session.state().worktree.clone() else { return Ok(None) };
-    let wrong = |error: worktree::WorktreeError| LaunchError::Worktree(error.to_string());
     let plan = &known.plan;
     if worktree::reenter(&plan.path, &plan.branch).map_err(wrong)? == Presence::Gone {
         let state = session.state();
@@ -61,11 +49,30 @@ pub(crate) fn ensure(
     }
     // The same place within the repository that the command was called in.
     let below = workspace.strip_prefix(&plan.repo).unwrap_or(Path::new(""));
-    // Not `join`: with nothing below it would leave a slash at the end.
     let inner: PathBuf = plan.path.iter().chain(below.iter()).collect();
     let path = if inner.is_dir() { inner } else { plan.path.clone() };
     session.append(WorktreeMade { path: path.clone() }, Durability::Synced)?;
     Ok(Some(path))
+}
+
+/// Where the worktree will be, and on which branch.
+fn planned(
+    session: &LockedSession,
+    workspace: &Path,
+    number: u64,
+) -> Result<WorktreePlanned, LaunchError> {
+    let repo = identify(workspace).map_err(|error| LaunchError::Worktree(error.to_string()))?;
+    let none = || LaunchError::Worktree("the repository has no commit yet".to_owned());
+    let base = repo.head.ok_or_else(none)?;
+    let identity = session.state().identity.as_ref();
+    let prompt = identity.map_or("", |found| found.prompt.head());
+    let branch = worktree::branch_name(&repo.root, number, prompt).map_err(wrong)?;
+    let path = worktree::default_path(&repo.root, number).map_err(wrong)?;
+    Ok(WorktreePlanned { path, branch, base, repo: repo.root })
+}
+
+fn wrong(error: worktree::WorktreeError) -> LaunchError {
+    LaunchError::Worktree(error.to_string())
 }
 
 /// What a session has outside of its own directory: checkpoints in a repository, a worktree.

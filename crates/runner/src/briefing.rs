@@ -3,6 +3,7 @@
 //! The same for a hand-off, for a vendor that has lost its session, after a rewind, and for an agent
 //! that comes back after others have worked: only how much of it is told differs.
 
+use segue_agents::report;
 use segue_core::{
     Event, Packet,
     event::{Body, Cause, ToolStatus},
@@ -119,6 +120,9 @@ struct Line {
 fn line_of(session: &Session, event: &Event) -> Result<Option<Line>> {
     let step = |text: String| Some(Line { text, prompt: false });
     Ok(match &event.body {
+        // What was reported stands in the packet itself, where a person may have changed it.
+        Body::ToolCalled(called) if report::is_our_tool(&called.name) => None,
+        Body::ToolReturned(returned) if report::is_our_tool(&returned.name) => None,
         Body::TurnStarted(started) => {
             let text = session.text(&started.prompt)?;
             let said = match started.cause {
@@ -130,7 +134,11 @@ fn line_of(session: &Session, event: &Event) -> Result<Option<Line>> {
         }
         Body::TextWritten(written) => {
             let text = session.text(&written.text)?;
-            step(format!("The agent said: {}", shortened(&text, MOST_TEXT)))
+            let text = report::without_block(&text).trim_end();
+            match text.is_empty() {
+                true => None,
+                false => step(format!("The agent said: {}", shortened(text, MOST_TEXT))),
+            }
         }
         Body::ToolCalled(called) => {
             let input = session.text(&called.input)?;

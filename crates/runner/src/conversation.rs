@@ -73,16 +73,20 @@ impl Conversation {
         if self.seq == session.state().seq {
             return Ok(());
         }
-        // Backwards only to find the place, so that the events need not be held all at once.
-        let mut newest = session.conversed()?;
-        let mut from = session.position().offset;
+        // From the end back, as far as there is room: what is held is bounded by the budget.
+        let mut events = Vec::new();
         let mut bytes = 0;
         let mut whole = true;
         let mut reached = session.state().seq + 1;
-        while let Some(event) = newest.next().filter(|event| event.seq > self.seq) {
-            from = newest.offset();
+        for event in session.conversed()? {
+            if event.seq <= self.seq {
+                break;
+            }
             reached = event.seq;
             bytes += weight(&event.body);
+            if is_said(&event) {
+                events.push(event);
+            }
             if bytes > self.budget {
                 whole = false;
                 break;
@@ -99,7 +103,9 @@ impl Conversation {
             self.bytes = 0;
         }
         let load = |payload: &Payload| session.text(payload);
-        session.for_each_conversed(from, |event| self.apply(event, &load))?;
+        while let Some(event) = events.pop() {
+            self.apply(&event, &load)?;
+        }
         if !whole {
             self.leave_out(0);
         }
@@ -116,8 +122,6 @@ impl Conversation {
     /// Folds one more event in.
     fn apply(&mut self, event: &Event, load: Load<'_>) -> Result<()> {
         match &event.body {
-            // What others did is told in the briefing of the turn after it.
-            _ if event.agent.as_deref().is_some_and(|agent| agent != NATIVE) => {}
             Body::TurnStarted(started) => {
                 let text = load(started.briefing.as_ref().unwrap_or(&started.prompt))?;
                 self.latest_prompt = Some(text.clone());
@@ -241,6 +245,22 @@ fn size(block: &Block) -> usize {
             Block::ToolUse { input, .. } => input.len(),
             Block::ToolResult { output, .. } => output.len(),
         }
+}
+
+/// Whether an event is part of what the model is sent. What others did is not: it is told in the
+/// briefing of the turn after it.
+fn is_said(event: &Event) -> bool {
+    let ours = event.agent.as_deref().is_none_or(|agent| agent == NATIVE);
+    ours && matches!(
+        event.body,
+        Body::TurnStarted(_)
+            | Body::ModelCalled(_)
+            | Body::TextWritten(_)
+            | Body::ThinkingWritten(_)
+            | Body::ToolCalled(_)
+            | Body::ModelReplied(_)
+            | Body::ToolReturned(_)
+    )
 }
 
 /// How much an event will weigh, known before its payload is loaded.

@@ -3,6 +3,7 @@
 use segue_core::{
     Packet,
     identity::{How, Lineage},
+    packet::TouchedFile,
 };
 use segue_journal::{Error, Session, home::NewSession};
 use segue_loops::{keep::Keeper, rewind};
@@ -33,7 +34,7 @@ pub(crate) fn start(
     context: &Context,
     session: &Session,
     selector: &str,
-    packet: Packet,
+    mut packet: Packet,
     asked: &Request,
 ) -> CommandResult {
     let state = session.state();
@@ -63,7 +64,9 @@ pub(crate) fn start(
         line("kept", format!("what is there now, in {}", back.safety));
     }
     line("continue", format!("{agent}, told what the packet says: {prompt}"));
-    say_plan(context, &lines);
+    if asked.dry_run || !context.json {
+        say_plan(context, &lines);
+    }
     if asked.dry_run {
         return Ok(segue_core::Exit::Done);
     }
@@ -72,6 +75,7 @@ pub(crate) fn start(
     let (model, worker) = hire(context, &config, &agent, wishes)?;
     if let (Some(back), Ok(snapshots)) = (back, keeper.snapshots()) {
         let target = back.files.unwrap_or_default();
+        leave_behind(&mut packet, keeper.touched_until(state, &target));
         snapshots
             .restore(&target, &back.safety)
             .map_err(|error| CommandError::failed(error.to_string()))?;
@@ -96,11 +100,36 @@ pub(crate) fn start(
         }),
         packet: Some(Box::new(packet)),
         fallback: identity.fallback.clone(),
+        worktree: false,
         name: None,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let manner = Manner { wait: asked.wait, ..Manner::default() };
-    launch_new(context, &config, new, worker, manner, None)
+    launch_new(context, &config, new, worker, manner)
+}
+
+/// What came after the turn that is gone back to is not told to whoever goes on.
+fn leave_behind(packet: &mut Packet, touched: Option<Vec<TouchedFile>>) {
+    let last = packet.turn_count;
+    packet.requests.retain(|one| one.turn <= last);
+    packet.decisions.retain(|one| one.turn <= last);
+    packet.blockers.retain(|one| one.turn <= last);
+    packet.conversation.retain(|one| one.turn <= last);
+    let checks = &mut packet.validation_state;
+    for check in [&mut checks.tests, &mut checks.lint, &mut checks.typecheck, &mut checks.build] {
+        *check = check.take().filter(|run| run.turn <= last);
+    }
+    let Some(touched) = touched else {
+        packet.touched_files.retain(|file| file.turn.is_none_or(|turn| turn <= last));
+        return;
+    };
+    // What git says of those that were left in the packet.
+    packet.touched_files.retain_mut(|file| {
+        let Some(then) = touched.iter().find(|then| then.path == file.path) else { return false };
+        file.status = then.status;
+        file.turn = file.turn.filter(|turn| *turn <= last);
+        true
+    });
 }
 
 fn files_at(

@@ -90,8 +90,9 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         }),
         packet: None,
         fallback: identity.fallback.clone(),
+        worktree: false,
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    launch_new(context, &config, new, worker, Manner::default(), None)
+    launch_new(context, &config, new, worker, Manner::default())
 }

@@ -1,6 +1,6 @@
 //! Going on with a session, however it was asked for: `resume`, `run --resume`, `rewind … PROMPT`.
 
-use std::{path::PathBuf, time::Duration};
+use std::{io::IsTerminal, path::PathBuf, time::Duration};
 
 use jiff::Timestamp;
 use segue_core::{
@@ -174,8 +174,11 @@ fn launch_resume(
     ready: Ready,
 ) -> CommandResult {
     let state = session.state();
-    // Of another agent the model is its own affair.
-    let before = if ready.change.is_some() { None } else { state.model() };
+    // Of another agent the model is its own affair, unless it is the one that began.
+    let before = match &ready.change {
+        Some(change) => first_model(&session, &change.to),
+        None => state.model(),
+    };
     let wishes = Wishes {
         model: asked.model.as_deref().or(before),
         permission: asked.permission,
@@ -204,6 +207,12 @@ fn launch_resume(
     conclude(context, watcher, selector, &dir, &stop)
 }
 
+/// The model that the session began with, where this is the agent that began.
+fn first_model<'a>(session: &'a Session, agent: &str) -> Option<&'a str> {
+    let first = session.state().identity.as_ref().filter(|first| first.agent == agent);
+    first?.model.as_deref()
+}
+
 fn nothing_to_do(session: &Session, asked: &Request) -> bool {
     let state = session.state();
     let stopped = state.phase == Phase::Stopped && !decide::is_resumable(state);
@@ -211,7 +220,8 @@ fn nothing_to_do(session: &Session, asked: &Request) -> bool {
 }
 
 fn say_nothing_to_do(context: &Context, session: &Session, selector: &str) -> CommandResult {
-    let rewound = session.state().rewind.waits;
+    let state = session.state();
+    let rewound = state.stop.as_ref().is_some_and(|stop| stop.reason == Reason::Rewound);
     if context.json {
         context.print_json(&serde_json::json!({ "session": selector, "nothing_to_do": true }))?;
     } else if rewound {
@@ -338,7 +348,18 @@ pub(crate) fn say_plan(context: &Context, lines: &[String]) {
     for (n, line) in lines.iter().enumerate() {
         match line.split_at_checked(PLAN_LABEL) {
             _ if n == 0 => say(&look.paint(Paint::Bold, line)),
-            Some((label, text)) => say(&format!("{}{text}", look.paint(Paint::Dim, label))),
+            Some((label, text)) => {
+                let mut label = look.paint(Paint::Dim, label);
+                // A path that is broken in two can't be copied out of a file.
+                let room = match std::io::stderr().is_terminal() {
+                    true => look.width.saturating_sub(PLAN_LABEL).max(20),
+                    false => usize::MAX,
+                };
+                for part in style::wrap(text, room) {
+                    say(&format!("{label}{part}"));
+                    label = " ".repeat(PLAN_LABEL);
+                }
+            }
             None => say(line),
         }
     }

@@ -111,8 +111,9 @@ pub(crate) fn decide(
                 Some("r") => true,
                 Some(_) => return Err(CommandError::usage("cancelled: nothing was changed")),
                 None => {
+                    let differ = if total == 1 { "differs" } else { "differ" };
                     return Err(CommandError::usage(format!(
-                        "{} differ from the checkpoint, and there is no terminal to ask on",
+                        "{} {differ} from the checkpoint, and there is no terminal to ask on",
                         style::count(total as u64, "file")
                     ))
                     .hint(format!("keep them: segue resume {selector} --keep-files"))

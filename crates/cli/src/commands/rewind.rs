@@ -88,13 +88,17 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         return go_on(context, &found, request);
     }
     let selector = found.selector();
-    let session = found.open(&context.home)?;
+    let mut session = found.open(&context.home)?;
     if let Some(holder) = session.taken_by()? {
         let error = segue_journal::Error::Busy { dir: found.dir.clone(), holder };
         return Err(CommandError::from(error).about(&selector));
     }
     let config = context.config()?;
     let place = place::find(context, &session, None)?;
+    if args.undo && !args.dry_run && session.state().rewind.under_way.is_some() {
+        finish(context, session, found.number, &place.dir)?;
+        session = found.open(&context.home)?;
+    }
     let keeper = Keeper::new(&session, &place.dir, config.checkpoints());
     let plan = match &args {
         args if args.undo => rewind::plan_undo(&session, &keeper),
@@ -132,6 +136,20 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     Ok(Exit::Done)
 }
 
+/// One that was cut short is brought to its end before it is taken back.
+fn finish(
+    context: &Context,
+    session: segue_journal::Session,
+    number: Option<u64>,
+    dir: &std::path::Path,
+) -> Result<(), CommandError> {
+    let config = context.config()?;
+    let mut watcher = Watcher::quiet(context);
+    let manner = Manner { number, ..Manner::default() };
+    let around = surroundings(context, &config, &mut watcher, Interrupt::install()?, manner);
+    Ok(launch::finish_rewind(session, dir, around, say_mended)?)
+}
+
 fn perform(
     context: &Context,
     session: segue_journal::Session,
@@ -144,10 +162,14 @@ fn perform(
     let mut watcher = Watcher::quiet(context);
     let manner = Manner { number, ..Manner::default() };
     let around = surroundings(context, &config, &mut watcher, interrupt, manner);
-    let undo = started.undo;
     let turn = started.to_turn;
-    let waits = stop(Reason::Rewound, format!("rewound to the end of turn {turn}"));
-    launch::rewind(session, dir, started, (!undo).then_some(waits), around, say_mended)?;
+    let undone = match started.undo {
+        true => rewind::completed_before(&session).map_err(rewind_error)?,
+        false => None,
+    };
+    let waits = undone
+        .unwrap_or_else(|| stop(Reason::Rewound, format!("rewound to the end of turn {turn}")));
+    launch::rewind(session, dir, started, waits, around, say_mended)?;
     Ok(())
 }
 

@@ -193,12 +193,12 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         lineage: None,
         packet: None,
         fallback: fallback(&config, args.fallback.as_deref())?,
+        worktree: args.worktree,
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let manner = Manner { number: None, wait: args.wait, give_back: args.give_back };
-    let slug = args.worktree.then(|| new.prompt.clone());
-    launch_new(context, &config, new, worker, manner, slug.as_deref())
+    launch_new(context, &config, new, worker, manner)
 }
 
 /// `segue run x --resume "…"`: the latest session of this repository, or the one after `--from`,
@@ -242,7 +242,6 @@ pub(crate) fn launch_new(
     new: NewSession,
     worker: Worker,
     manner: Manner,
-    worktree: Option<&str>,
 ) -> CommandResult {
     // Before there is a session that could not be started.
     worker.check_price(new.caps)?;
@@ -265,7 +264,7 @@ pub(crate) fn launch_new(
     }
     let manner = Manner { number: Some(number), ..manner };
     let around = surroundings(context, config, &mut watcher, interrupt, manner);
-    let stop = launch::start(session, worker, worktree, around)?;
+    let stop = launch::start(session, worker, around)?;
     conclude(context, watcher, &number.to_string(), &dir, &stop)
 }
 

@@ -36,8 +36,7 @@ pub(crate) fn no_such_agent(word: &str) -> CommandError {
         Some(name) => error.hint(format!("did you mean {name}?")),
         None => error,
     };
-    error
-        .hint(format!("the agents are: {} (segue agents)", agent_names()))
+    error.hint(format!("the agents are: {} (segue agents)", agent_names()))
 }
 
 /// All names, for people.

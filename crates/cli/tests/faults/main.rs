@@ -14,6 +14,8 @@ mod io_errors;
 #[cfg(test)]
 mod kills;
 #[cfg(test)]
+mod passages;
+#[cfg(test)]
 mod signals;
 #[cfg(test)]
 mod strace;

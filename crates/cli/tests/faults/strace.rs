@@ -108,7 +108,7 @@ impl Scenario {
 const ALIKE: usize = 40;
 
 /// strace counts per thread and name, so a point may stand for calls of several threads.
-fn points_of(trace: &str) -> Vec<Point> {
+pub(crate) fn points_of(trace: &str) -> Vec<Point> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let mut points = BTreeSet::new();
     let mut looks = 0;

@@ -8,6 +8,8 @@ mod agents_catch_up;
 #[cfg(test)]
 mod agents_faults;
 #[cfg(test)]
+mod carry;
+#[cfg(test)]
 mod commands;
 #[cfg(test)]
 mod demo;
@@ -18,6 +20,8 @@ mod errors;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod handoff;
+#[cfg(test)]
 mod help;
 #[cfg(test)]
 mod hostile;
@@ -26,9 +30,15 @@ mod look;
 #[cfg(test)]
 mod native;
 #[cfg(test)]
+mod offer;
+#[cfg(test)]
+mod packet;
+#[cfg(test)]
 mod picker;
 #[cfg(test)]
 mod resume;
+#[cfg(test)]
+mod rewind;
 #[cfg(test)]
 mod runs;
 #[cfg(test)]
@@ -41,3 +51,5 @@ mod settings;
 mod stand_ins;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod worktree;

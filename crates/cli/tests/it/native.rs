@@ -46,6 +46,23 @@ fn a_plain_answer() {
 }
 
 #[test]
+fn read_only_is_held() {
+    let (env, _) = scripted(DONE);
+    let server = serve([
+        Reply::text("I try.").and_tool("shell", json!({ "command": "echo x > a.txt" })),
+        Reply::text("I try again.")
+            .and_tool("write_file", json!({ "path": "a.txt", "content": "x" })),
+        Reply::text("I may not."),
+    ]);
+    let run = ["run", "Write a.txt", "--model", CHAT, "--permission", "read-only"];
+    assert_eq!(ask(&env, &server, &run).status, 0);
+    let turns = server.turns();
+    assert_eq!(turns[0].tools(), ["read_file", "glob", "grep", "checkpoint"]);
+    assert!(said(&turns[2].messages()).iter().any(|line| line.contains("read-only")));
+    assert!(!env.repo().join("a.txt").exists());
+}
+
+#[test]
 fn the_projects_own_instructions_are_sent() {
     let (env, _) = scripted(DONE);
     env.write("AGENTS.md", "Never touch the attic.").unwrap();

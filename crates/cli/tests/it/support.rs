@@ -67,6 +67,91 @@ usage = { input = 100, output = 10 }
 repeat = true
 "#;
 
+/// Two turns that change files and report, and as many more as are asked for. The first stands
+/// still as long as there is a file `busy` beside the script.
+pub(crate) const TURNS: &str = r#"
+[[reply]]
+text = "I begin."
+tools = [
+    { name = "write_file", input = { path = "a.txt", content = "one\n" } },
+    { name = "checkpoint", input = { decisions = [{ summary = "Use one", why = "it is small" }], blockers = [{ summary = "No key", evidence = "401" }], remaining = ["the docs"], next_task = "Write the docs" } },
+]
+usage = { input = 100, output = 10 }
+
+[[reply]]
+limit = { secs = 7200, file = "busy" }
+text = "Turn 1 is done."
+usage = { input = 100, output = 10 }
+
+[[reply]]
+text = "I go on."
+tools = [{ name = "shell", input = { command = "echo two > a.txt; rm base.txt; echo x > 'b ü.txt'" } }]
+usage = { input = 100, output = 10 }
+
+[[reply]]
+text = "Turn 2 is done."
+usage = { input = 100, output = 10 }
+
+[[reply]]
+text = "A later turn is done."
+usage = { input = 100, output = 10 }
+repeat = true
+"#;
+
+pub(crate) fn git(env: &TestEnv, args: &[&str]) -> String {
+    let output = env.git(args).unwrap();
+    assert_eq!(output.status, 0, "{args:?}: {}", output.stderr);
+    output.stdout
+}
+
+/// An environment with a script whose repository is one of git, with one commit.
+pub(crate) fn scripted_in_git(script: &str) -> (TestEnv, String) {
+    let (env, model) = scripted(script);
+    git(&env, &["init", "-q", "-b", "main"]);
+    env.write("base.txt", "base\n").unwrap();
+    git(&env, &["add", "."]);
+    git(&env, &["commit", "-q", "-m", "base"]);
+    (env, model)
+}
+
+/// The same with the first two turns of [`TURNS`] done.
+pub(crate) fn two_turns() -> TestEnv {
+    let (env, model) = scripted_in_git(TURNS);
+    assert_eq!(segue(&env, &["run", "Do one", "--model", &model]).status, 0);
+    assert_eq!(segue(&env, &["resume", "1", "Do two"]).status, 0);
+    env
+}
+
+/// The files of a directory, without git's own.
+pub(crate) fn tree(dir: &Path) -> std::collections::BTreeMap<String, String> {
+    let all = files_below(dir).into_iter().filter_map(|path| {
+        let name = path.strip_prefix(dir).unwrap().to_str().unwrap().to_owned();
+        let ours = name != ".git" && !name.starts_with(".git/");
+        ours.then(|| (name, fs::read_to_string(&path).unwrap()))
+    });
+    all.collect()
+}
+
+pub(crate) fn packet(env: &TestEnv, number: u64) -> Value {
+    json(&fs::read_to_string(env.session_dir(number).unwrap().join("resume.json")).unwrap())
+}
+
+/// What the agent of the session's last turn was told, as a whole.
+pub(crate) fn last_told(env: &TestEnv, number: u64) -> String {
+    let turn = data(env, number, "turn.started").pop().unwrap();
+    let text = |what: &Value| {
+        let dir = env.session_dir(number).unwrap();
+        what["text"].as_str().map(str::to_owned).or_else(|| {
+            let blob = what["blob"].as_str()?.to_owned();
+            let found = files_below(&dir.join("blobs"))
+                .into_iter()
+                .find(|path| path.to_string_lossy().replace('/', "").contains(&blob))?;
+            fs::read_to_string(found).ok()
+        })
+    };
+    text(&turn["briefing"]).or_else(|| text(&turn["prompt"])).unwrap()
+}
+
 pub(crate) fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_segue")).unwrap()
 }

@@ -7,6 +7,9 @@ use crate::{event::FileStatus, validation::Check};
 const MOST_OBJECTIVE: usize = 16 << 10;
 const MOST_FILES: usize = 200;
 
+/// Room for the headings that come after what is measured.
+const HEADINGS: usize = 128;
+
 /// Who is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whom {
@@ -48,7 +51,7 @@ pub fn render(packet: &Packet, whom: Whom, prompt: &str, budget: usize) -> Strin
     if let Some(next) = packet.next_task.as_ref().filter(|next| next.trim() != prompt.trim()) {
         section(&mut text, "The next task", std::slice::from_ref(next));
     }
-    let room = budget.saturating_sub(text.len() + prompt.len());
+    let room = budget.saturating_sub(text.len() + prompt.len() + HEADINGS);
     let turns: Vec<&Exchange> =
         packet.conversation.iter().filter(|one| since == 0 || one.turn > since).collect();
     text.push_str(&conversation(&turns, room));

@@ -40,6 +40,7 @@ pub(crate) fn create(dir: &Path) -> Result<LockedSession> {
         lineage: None,
         packet: None,
         fallback: Vec::new(),
+        worktree: false,
         name: None,
         segue: "0".into(),
     };

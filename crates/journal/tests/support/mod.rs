@@ -45,6 +45,7 @@ pub(crate) fn new(prompt: &str) -> NewSession {
         lineage: None,
         packet: None,
         fallback: Vec::new(),
+        worktree: false,
         name: None,
         segue: "0".into(),
     }

@@ -54,6 +54,7 @@ pub(crate) fn new(repo: &str, prompt: &str) -> NewSession {
         lineage: None,
         packet: None,
         fallback: Vec::new(),
+        worktree: false,
         name: None,
         segue: "0".into(),
     }
