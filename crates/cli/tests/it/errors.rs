@@ -66,6 +66,7 @@ fn a_prompt_that_is_not_quoted() {
     ── stdout
     ── stderr
     error: there is no agent `fix` here
+      hint: did you mean pi?
       hint: the agents are: claude, codex, gemini, copilot, cursor, opencode, qwen, pi, native, acp:<command>, exec:<command> (segue agents)
       hint: a prompt of several words needs quotes: segue run "fix it"
     "#);

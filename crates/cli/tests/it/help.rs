@@ -36,7 +36,8 @@ fn the_help_of_segue() {
       config       Show or change settings
       agents       List the agents: which are installed, signed in, and what they can do
       doctor       Check that all is in place that the promises rest on
-      demo         See it happen: a run is killed, resumed and finished
+      demo         See it happen: a run is killed and resumed, another handed over at a limit and
+                   rewound
       completions  Print completions for a shell
       man          Write man pages into a directory
 
@@ -456,8 +457,8 @@ fn the_help_of_what_keeps_house() {
 #[test]
 fn the_help_of_the_rest() {
     let env = env();
-    assert_snapshot!(help(&env, "demo"), @"
-    See it happen: a run is killed, resumed and finished
+    assert_snapshot!(help(&env, "demo"), @r"
+    See it happen: a run is killed and resumed, another handed over at a limit and rewound
 
     In a scratch repository, on the embedded model: no account, no network, under a minute.
 
