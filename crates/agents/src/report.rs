@@ -218,7 +218,8 @@ fn cut(text: String) -> Option<String> {
     let text = text.trim();
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => Some(format!("{}…", text[..end].trim_end())),
-        None => (!text.is_empty()).then(|| text.to_owned()),
+        // Dots stand for words in the example that an agent was shown.
+        None => (!matches!(text, "" | "…" | "...")).then(|| text.to_owned()),
     }
 }
 

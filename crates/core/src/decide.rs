@@ -83,6 +83,9 @@ pub fn next(state: &State) -> Next {
     match state.proof {
         _ if state.turn.outcome == Some(Outcome::Truncated) => Next::GoOn,
         _ if state.turn.outcome == Some(Outcome::Refused) => Next::GiveUp,
+        // It was handed over for a reason: whoever was called gets a turn.
+        Proof::Passed if state.handing_over => Next::TakeOver,
+        _ if !has_proof && state.handing_over => Next::TakeOver,
         _ if !has_proof => Next::Finish,
         Proof::Started => Next::SettleProof,
         Proof::Passed => Next::Finish,

@@ -48,6 +48,9 @@ pub struct State {
     pub phase: Phase,
     /// The last stop, until the session is resumed.
     pub stop: Option<SessionStopped>,
+    /// Who worked when it stopped: a limit is theirs, whoever goes on.
+    #[serde(default)]
+    pub stopped_agent: Option<String>,
     /// When the process that works now (or worked last) began: the wall clock cap counts from here.
     #[schemars(with = "Option<String>")]
     pub running_since: Option<Timestamp>,
@@ -166,6 +169,7 @@ impl State {
             }
             Body::SessionStopped(stopped) => {
                 self.phase = Phase::Stopped;
+                self.stopped_agent = Some(self.agent().to_owned());
                 self.stop = Some(stopped.clone());
             }
             Body::JournalRepaired(_) => self.repairs += 1,

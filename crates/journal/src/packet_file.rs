@@ -20,6 +20,6 @@ pub(crate) fn is_ours(bytes: &[u8]) -> bool {
     let Some(at) = text.rfind(FIELD) else { return false };
     let checksum = blake3::hash(&text.as_bytes()[..at]).to_hex();
     let rest = text[at + FIELD.len()..].trim_end();
-    rest.strip_prefix(checksum.as_str())
-        .is_some_and(|end| end.starts_with('"') && end.ends_with('}'))
+    // Nothing may follow it but the end.
+    rest.strip_prefix(checksum.as_str()) == Some("\"\n}")
 }

@@ -27,6 +27,7 @@ use crate::{
 pub const JOURNAL: &str = "journal.jsonl";
 pub const IDENTITY: &str = "session.json";
 pub const PACKET: &str = "resume.json";
+const HERE: &str = "here";
 
 /// After so many events the snapshot is renewed, so that a crash leaves a short tail to fold.
 pub const SNAPSHOT_EVERY: u64 = 8192;
@@ -129,6 +130,22 @@ impl Session {
     /// The whole text of a payload.
     pub fn text(&self, payload: &Payload) -> Result<String> {
         blob::text(&*self.disk, &self.dir, payload)
+    }
+
+    /// Where the workspace is on this machine, where somebody has said so since the session came
+    /// here. A note beside the session, which does not travel with it.
+    #[must_use]
+    pub fn here(&self) -> Option<PathBuf> {
+        let bytes = self.disk.read(&self.dir.join(HERE)).ok()?;
+        let text = String::from_utf8(bytes).ok()?;
+        Some(PathBuf::from(text.trim_end())).filter(|path| path.is_absolute())
+    }
+
+    /// Writes that note.
+    pub fn is_here(&self, workspace: &Path) -> Result<()> {
+        let path = self.dir.join(HERE);
+        let text = format!("{}\n", workspace.display());
+        self.disk.replace(&path, text.as_bytes()).at(&path)
     }
 
     /// `resume.json`, where a person has edited it since it was written.

@@ -93,6 +93,12 @@ impl Keeper {
         let message = format!("Segue: session {}, turn {turn}", session.id());
         let before = session.state().checkpoint.as_ref().and_then(|last| last.commit.clone());
         let taken = self.snapshots().map_err(str::to_owned).and_then(|snapshots| {
+            // Of a copy of this session somewhere else, which has gone another way.
+            let reference =
+                match snapshots.resolve(&reference).map_err(|error| error.to_string())? {
+                    Some(_) => format!("{reference}-{}", session.state().seq),
+                    None => reference,
+                };
             let taken = snapshots.take(&reference, &message).map_err(|error| error.to_string())?;
             let (changed, total) = match &before {
                 Some(before) => changes(snapshots, before, &taken.commit),
@@ -181,7 +187,7 @@ impl Keeper {
                 .warn("resume.json was edited, and stays as it is: segue resume reads it");
         }
         let (workspace, changed) = self.facts(session.state());
-        let conversation = briefing::told(session, None, briefing::FILE_BYTES)?.turns;
+        let conversation = briefing::all_told(session, briefing::FILE_BYTES)?;
         let reason = reason.to_owned();
         let facts = Facts { number, reason, workspace, changed, conversation, ..Facts::default() };
         let now = supervisor.now();

@@ -152,10 +152,11 @@ impl Worker {
     }
 }
 
-/// Starts a session that [`create`] made.
+/// Starts a session that [`create`] made; with a checkpoint, its files are brought back first.
 pub fn start(
     mut session: LockedSession,
     worker: Worker,
+    back: Option<String>,
     around: Surroundings<'_>,
 ) -> Result<SessionStopped, LaunchError> {
     let recorded = workspace(&session);
@@ -170,7 +171,9 @@ pub fn start(
     let caps = state.caps;
     let agent = worker.agent(session.session(), state.permission(), &workspace, caps)?;
     let started = SessionStarted { by: around.process(), caps };
-    work(session, vec![started.into()], agent, workspace, Task::default(), around)
+    let back = back.map(|commit| rewind::to_files(session.session(), commit));
+    let task = Task { prompt: None, rewind: back };
+    work(session, vec![started.into()], agent, workspace, task, around)
 }
 
 /// A session that was to have a worktree and can't would be resumed outside of one.

@@ -54,13 +54,18 @@ impl Place {
     ) -> Result<Self, PlaceError> {
         let state = session.state();
         let recorded = state.workspace().map(PathBuf::from).unwrap_or_default();
+        let named = match named {
+            Some(named) => Some(named.to_owned()),
+            // Until it has worked there, and the journal knows it too.
+            None => session.here().filter(|here| here.is_dir() && *here != recorded),
+        };
         let other_host = state.host.as_deref().is_some_and(|last| last != host);
         let here = |dir: PathBuf| {
             let elsewhere = other_host || dir != recorded;
             Self { dir, elsewhere, rebuild: false }
         };
         if let Some(named) = named {
-            return Ok(here(named.to_owned()));
+            return Ok(here(named));
         }
         if recorded.is_dir() && (!other_host || belongs(state, &recorded)) {
             return Ok(here(recorded.clone()));

@@ -39,7 +39,7 @@ pub enum RewindError {
     LeftBehind { turn: u32 },
     #[error("the files can't be brought back: {why}")]
     NoFiles { why: String },
-    #[error("there is no step `{step}`: `segue log -v` shows their ids")]
+    #[error("there is no step `{step}`: `segue log --json` has their ids")]
     NoStep { step: String },
     #[error("there is no rewind to take back")]
     NothingToUndo,
@@ -70,7 +70,7 @@ pub fn plan(
         return Err(RewindError::LeftBehind { turn: to_turn });
     }
     let files = match scope.files {
-        true => Some(resolve(keeper, &reference(session, &to_turn.to_string()))?),
+        true => Some(files_of(session, keeper, to_turn)?),
         false => None,
     };
     let path = scope.conversation.then(|| state.path_to(to_turn));
@@ -86,16 +86,22 @@ pub fn plan(
 /// The files alone, back to the last checkpoint: what a session on another machine begins with.
 #[must_use]
 pub fn to_checkpoint(session: &Session) -> Option<RewindStarted> {
+    let commit = session.state().checkpoint.as_ref()?.commit.clone()?;
+    Some(to_files(session, commit))
+}
+
+/// The files alone, back to any checkpoint.
+#[must_use]
+pub fn to_files(session: &Session, commit: String) -> RewindStarted {
     let state = session.state();
-    let files = state.checkpoint.as_ref()?.commit.clone()?;
-    Some(RewindStarted {
+    RewindStarted {
         to_turn: state.last_turn(),
-        files: Some(files),
+        files: Some(commit),
         path: None,
         safety: reference(session, &format!("before-{}", state.seq)),
         cuts: Vec::new(),
         undo: false,
-    })
+    }
 }
 
 /// The last turn whose end is not after a step: steps are ids of tool calls, or numbers of events.
@@ -144,7 +150,8 @@ pub fn completed_before(session: &Session) -> Result<Option<SessionStopped>, Rew
         Body::SessionStarted(_) | Body::TurnStarted(_) => Some(None),
         _ => None,
     });
-    Ok(stop.flatten().filter(|stop| stop.reason == Reason::Done))
+    let stands = |stop: &SessionStopped| matches!(stop.reason, Reason::Done | Reason::Rewound);
+    Ok(stop.flatten().filter(stands))
 }
 
 fn with_changes(
@@ -159,6 +166,32 @@ fn with_changes(
         _ => FilePlan::default(),
     };
     Ok(Plan { started, files, conversations })
+}
+
+/// The checkpoint of a turn: what the journal says that it is, since the ref may be another's who
+/// has a copy of this session.
+fn files_of(session: &Session, keeper: &Keeper, turn: u32) -> Result<String, RewindError> {
+    let mut found = None;
+    if turn == 0 {
+        found = session.state().first_checkpoint.as_ref().and_then(|first| first.commit.clone());
+    } else {
+        session.turn(turn, |event| {
+            if let Body::CheckpointTaken(taken) = &event.body
+                && matches!(taken.mark, Mark::TurnEnd | Mark::Stop)
+            {
+                found = Some(taken.commit.clone());
+            }
+            Ok(())
+        })?;
+    }
+    let no = |why: String| RewindError::NoFiles { why };
+    let commit = found.ok_or_else(|| no(format!("turn {turn} has no checkpoint")))?;
+    let snapshots = keeper.snapshots().map_err(|why| no(why.to_owned()))?;
+    match snapshots.exists(&commit) {
+        Ok(true) => Ok(commit),
+        Ok(false) => Err(no(format!("the checkpoint {commit} is not in this repository"))),
+        Err(error) => Err(no(error.to_string())),
+    }
 }
 
 fn resolve(keeper: &Keeper, reference: &str) -> Result<String, RewindError> {
@@ -255,6 +288,12 @@ pub fn complete(supervisor: &mut Supervisor<'_>, keeper: &Keeper) -> Result<(), 
             .restore(target, &under_way.safety)
             .map_err(|error| failed(error.to_string()))?;
         files = count(&restored.done);
+        if restored.safety_ref != under_way.safety {
+            let kept = &restored.safety_ref;
+            supervisor.warn(format!(
+                "the rewind was broken off before: what was there now is in {kept}"
+            ))?;
+        }
         kept = Some(snapshots);
     }
     supervisor.commit(RewindFinished { to_turn: under_way.to_turn, files })?;

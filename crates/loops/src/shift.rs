@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use segue_core::inbox::Message;
 use segue_core::{
     Draft, Permission, State,
+    decide::{self, Next},
     event::{
         AgentChanged, ChangeCause, KnownLimit, Mark, Outcome, PassedOver, Reason, SessionStopped,
     },
@@ -55,7 +56,7 @@ impl Shift<'_> {
         closing_block(supervisor)?;
         if supervisor.state().turn.outcome == Some(Outcome::Finished) {
             // Whoever has just worked is not limited, whatever is remembered of it.
-            let _ = self.home.forget_limit(&supervisor.state().turn.agent, supervisor.now());
+            let _ = self.home.forget_limit(&self.agent.limit_key(), supervisor.now());
         }
         if !supervisor.state().is_checkpointed() {
             let start = supervisor.state().turn.number == 0;
@@ -118,6 +119,11 @@ impl Shift<'_> {
         let mut next = worker
             .agent(session, permission, &self.workspace, caps)
             .map_err(|error| Refused::Why(error.to_string()))?;
+        let limit = self.home.limit_of(&next.limit_key(), supervisor.now());
+        if let Some(limit) = limit.filter(|_| change.cause == ChangeCause::Limit) {
+            let until = until(&limit).strftime("%F %H:%M UTC");
+            return Err(Refused::Why(format!("it is limited itself, until {until}")));
+        }
         next.recall(session).map_err(|error| Refused::Halt(error.into()))?;
         let mut draft = Draft::from(change);
         draft.id = id;
@@ -142,7 +148,7 @@ impl Shift<'_> {
         let now = supervisor.now();
         let agent = supervisor.state().agent().to_owned();
         let limit = KnownLimit {
-            agent: agent.clone(),
+            agent: self.agent.limit_key(),
             message: stop.message.clone(),
             resets_at: stop.resets_at,
             hit_at: now,
@@ -178,12 +184,6 @@ impl Shift<'_> {
                 passed_over.push(pass("it is the one that is limited".to_owned()));
                 continue;
             }
-            let now = supervisor.now();
-            if let Some(limit) = self.home.limit_of(&to, now) {
-                let until = until(&limit).strftime("%F %H:%M UTC");
-                passed_over.push(pass(format!("it is limited itself, until {until}")));
-                continue;
-            }
             let change = AgentChanged {
                 from: limited.to_owned(),
                 to: to.clone(),
@@ -209,7 +209,12 @@ impl Shift<'_> {
         let state = supervisor.state();
         let first = state.identity.as_ref().map(|found| found.agent.clone()).unwrap_or_default();
         let away = state.agent() != first;
-        if !self.give_back || !away || self.home.limit_of(&first, supervisor.now()).is_some() {
+        let nothing_left = decide::next(state) == Next::Finish;
+        if !self.give_back
+            || !away
+            || nothing_left
+            || self.home.limit_of(&first, supervisor.now()).is_some()
+        {
             return Ok(());
         }
         let change = AgentChanged {

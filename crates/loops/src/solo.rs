@@ -10,7 +10,10 @@ use segue_agents::native::tools::Ended;
 use segue_core::{
     Body, Payload,
     decide::{self, Next},
-    event::{Cause, Outcome, ProofReturned, ProofStarted, Reason, SessionStopped, ToolStatus},
+    event::{
+        Cause, ChangeCause, Outcome, ProofReturned, ProofStarted, Reason, SessionStopped,
+        ToolStatus,
+    },
 };
 use segue_runner::{
     Halt, NATIVE, Supervisor, briefing, shell,
@@ -136,9 +139,18 @@ fn taken_over(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
         _ => None,
     });
     let prompt = last.map_or(Ok(String::new()), |started| session.text(&started.prompt))?;
-    Ok(match prompt.starts_with(TAKEN_OVER) {
+    let prompt = match prompt.starts_with(TAKEN_OVER) {
         true => prompt,
         false => format!("{TAKEN_OVER}{prompt}"),
+    };
+    let change = session.newest_first()?.find_map(|event| match event.body {
+        Body::AgentChanged(change) => Some(Some(change)),
+        Body::TurnStarted(_) => Some(None),
+        _ => None,
+    });
+    Ok(match change.flatten().filter(|change| change.cause == ChangeCause::Asked) {
+        Some(change) => format!("{prompt}\n\nIt was handed to you by a person: {}", change.reason),
+        None => prompt,
     })
 }
 

@@ -12,7 +12,7 @@ pub use garbage::{Garbage, Spare};
 use segue_core::event::{WorktreeMade, WorktreePlanned};
 use segue_journal::{Durability, LockedSession, Session};
 use segue_workspace::{
-    Opened, Snapshots, identify,
+    Kind, Opened, Snapshots, identify,
     worktree::{self, Holding, Presence},
 };
 
@@ -62,6 +62,9 @@ fn planned(
     number: u64,
 ) -> Result<WorktreePlanned, LaunchError> {
     let repo = identify(workspace).map_err(|error| LaunchError::Worktree(error.to_string()))?;
+    if repo.kind == Kind::NoGit {
+        return Err(LaunchError::Worktree("this is no git repository".to_owned()));
+    }
     let none = || LaunchError::Worktree("the repository has no commit yet".to_owned());
     let base = repo.head.ok_or_else(none)?;
     let identity = session.state().identity.as_ref();
@@ -138,6 +141,14 @@ impl Leavings {
             lines.push(format!("the last checkpoint of the worktree {path}, which is gone"));
         }
         lines
+    }
+
+    /// How many checkpoints are in the repository: they go with it, and with them those of a copy of
+    /// this session in another home.
+    #[must_use]
+    pub fn checkpoints(&self) -> usize {
+        let refs = self.snapshots.as_ref().and_then(|all| all.list(&self.prefix).ok());
+        refs.map_or(0, |refs| refs.len())
     }
 
     /// Clears it away. Returns what did not work.

@@ -25,6 +25,9 @@ pub trait Agent {
     /// Answers what the open turn has left unanswered, so that another prompt can follow it.
     fn settle(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt>;
 
+    /// What its limits are known by: each model of the native agent has its own.
+    fn limit_key(&self) -> String;
+
     /// How much its model can take in at once.
     fn context_tokens(&self) -> u64;
 }

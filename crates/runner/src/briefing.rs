@@ -8,6 +8,7 @@ use segue_core::{
     Event, Packet,
     event::{Body, Cause, ToolStatus},
     packet::{self, Exchange, Facts, Whom, shortened},
+    state::Progress,
 };
 use segue_journal::{Result, Session};
 
@@ -36,6 +37,30 @@ pub struct Told {
 
 /// Reads the conversation from its end.
 pub fn told(session: &Session, me: Option<&str>, budget: usize) -> Result<Told> {
+    read_back(session, me, budget, false)
+}
+
+/// The conversation for a packet: with the prompt of a turn that is open, and with what of it nobody
+/// knows.
+pub fn all_told(session: &Session, budget: usize) -> Result<Vec<Exchange>> {
+    let mut turns = read_back(session, None, budget, true)?.turns;
+    let turn = &session.state().turn;
+    if let Some(last) = turns.last_mut().filter(|last| turn.open && last.turn == turn.number) {
+        let open = turn.calls().filter(|call| call.progress != Progress::Returned);
+        last.steps.extend(open.map(|call| {
+            let name = &call.name;
+            format!("{name} may have run; see whether it did before you repeat it")
+        }));
+    }
+    Ok(turns)
+}
+
+fn read_back(
+    session: &Session,
+    me: Option<&str>,
+    budget: usize,
+    open_prompt: bool,
+) -> Result<Told> {
     let open = session.state().turn.open.then_some(session.state().turn.number);
     let mut found = Told::default();
     let mut left = budget;
@@ -59,7 +84,7 @@ pub fn told(session: &Session, me: Option<&str>, budget: usize) -> Result<Told> 
         let Some(exchange) = found.turns.last_mut() else { continue };
         match line.prompt {
             // The open turn's prompt stands at the end.
-            true if Some(turn) == open => {}
+            true if Some(turn) == open && !open_prompt => {}
             true => exchange.prompt = line.text,
             false => exchange.steps.push(line.text),
         }

@@ -308,6 +308,10 @@ impl Agent for Native {
         settle(supervisor)
     }
 
+    fn limit_key(&self) -> String {
+        format!("{NATIVE} {}", self.model.name())
+    }
+
     fn context_tokens(&self) -> u64 {
         self.model.context_tokens()
     }

@@ -500,6 +500,10 @@ impl Agent for Hired {
         settle(supervisor, false)
     }
 
+    fn limit_key(&self) -> String {
+        self.card.name.clone()
+    }
+
     fn context_tokens(&self) -> u64 {
         self.config.vendor.context_tokens()
     }

@@ -30,6 +30,8 @@ pub struct Going<'a> {
     pub fresh: bool,
     /// Somebody else goes on.
     pub with: Option<&'a str>,
+    /// It goes back to an earlier turn first.
+    pub rewinds: bool,
     /// How the workspace stands.
     pub workspace_note: &'a str,
     /// More lines, each with its label.
@@ -78,7 +80,9 @@ pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
         }
     }
     let resets_at = state.stop.as_ref().and_then(|stop| stop.resets_at);
-    if let Some(at) = resets_at.filter(|at| *at > going.now) {
+    let goes_on = going.with.unwrap_or(state.agent());
+    let theirs = state.stopped_agent.as_deref() == Some(goes_on) && going.model.is_none();
+    if let Some(at) = resets_at.filter(|at| *at > going.now && theirs) {
         let when = style::relative(at, going.now);
         line("limit", format!("resets {when}; --wait goes on then"));
     }
@@ -142,7 +146,9 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
         let with = vendor_line(state, going).unwrap_or_else(|| model.to_owned());
         return format!("turn {} with a new prompt: {} ({with})", number + 1, shorten(&prompt, 50));
     }
+    let waits = going.rewinds && going.prompt.is_none();
     let what = match decide::next(state) {
+        _ if waits => "nothing: it waits for what to do instead".to_owned(),
         Next::FirstTurn => "turn 1 from its start".to_owned(),
         Next::ProofTurn => format!("turn {}, with what the failed proof printed", number + 1),
         Next::GoOn => format!("turn {}, after a reply that was cut off", number + 1),

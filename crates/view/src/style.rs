@@ -228,7 +228,13 @@ pub fn relative(at: Timestamp, now: Timestamp) -> String {
         s @ 172_800..5_184_000 => format!("{} d", s / 86_400),
         _ => return at.strftime("%Y-%m-%d").to_string(),
     };
-    if seconds < 0 { format!("in {span}") } else { format!("{span} ago") }
+    // What is still to come is waited for: the minutes count.
+    let until = Duration::from_secs(seconds.unsigned_abs());
+    match seconds.unsigned_abs() {
+        60..172_800 if seconds < 0 => format!("in {}", duration(until)),
+        _ if seconds < 0 => format!("in {span}"),
+        _ => format!("{span} ago"),
+    }
 }
 
 /// `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h`.

@@ -285,6 +285,10 @@ impl Stage {
         print(&self.out.paint(Paint::Bold, "\n━━ Look around"));
         let dim = |text: &str| self.out.paint(Paint::Dim, text);
         print(&format!("   {} cd {}", dim("$"), self.app.display()));
+        // It would hide the home of the demo.
+        if std::env::var_os("SEGUE_HOME").is_some() {
+            print(&format!("   {} export SEGUE_HOME={}", dim("$"), self.home.dir().display()));
+        }
         for (command, what) in LOOK_AROUND {
             print(&format!("   {} {command:<45} {}", dim("$"), dim(what)));
         }

@@ -12,7 +12,7 @@ use crate::{
     commands::{
         go_on::{Request, say_plan},
         place,
-        rewind::rewind_error,
+        rewind::{rewind_error, rewind_lines},
         run::{Manner, launch_new},
         worker::{Wishes, hire, known_agent, no_such_agent},
     },
@@ -56,12 +56,21 @@ pub(crate) fn start(
         true => Some(files_at(session, &keeper, packet.turn_count)?),
         false => None,
     };
+    if packet.turn_count > state.last_turn() {
+        let last = state.last_turn();
+        return Err(CommandError::usage(format!("turn_count is beyond the last turn, {last}")));
+    }
+    if packet.v > segue_core::packet::VERSION {
+        return Err(CommandError::failed("the packet was written by a newer Segue"));
+    }
     let mut lines = vec![format!("↻ resume #{selector} from its edited packet, in a new session")];
     let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
     line("packet", session.dir().join("resume.json").display().to_string());
-    if let Some(back) = &back {
-        line("rewind", format!("files, to the end of turn {}", packet.turn_count));
-        line("kept", format!("what is there now, in {}", back.safety));
+    for (label, text) in back.as_ref().map(rewind_lines).unwrap_or_default() {
+        // What is kept is kept under the new session's name.
+        if label != "kept" && label != "talk" {
+            line(label, text);
+        }
     }
     line("continue", format!("{agent}, told what the packet says: {prompt}"));
     if asked.dry_run || !context.json {
@@ -73,12 +82,9 @@ pub(crate) fn start(
     let model = asked.model.as_deref().or_else(|| state.model().filter(|_| agent == state.agent()));
     let wishes = Wishes { model, permission: asked.permission, fresh: false };
     let (model, worker) = hire(context, &config, &agent, wishes)?;
-    if let (Some(back), Ok(snapshots)) = (back, keeper.snapshots()) {
-        let target = back.files.unwrap_or_default();
-        leave_behind(&mut packet, keeper.touched_until(state, &target));
-        snapshots
-            .restore(&target, &back.safety)
-            .map_err(|error| CommandError::failed(error.to_string()))?;
+    let files = back.and_then(|back| back.started.files);
+    if let Some(commit) = &files {
+        leave_behind(&mut packet, keeper.touched_until(state, commit));
     }
     let how = if packet.turn_count < state.last_turn() { How::Rewound } else { How::Continued };
     let new = NewSession {
@@ -105,7 +111,11 @@ pub(crate) fn start(
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let manner = Manner { wait: asked.wait, ..Manner::default() };
-    launch_new(context, &config, new, worker, manner)
+    // It has been read: the session that it was made from goes on as if it had not been edited.
+    let used = format!("resume.json.used-{}", context.now().as_millisecond());
+    let (disk, path) = (session.disk(), session.dir().join("resume.json"));
+    disk.rename(&path, &session.dir().join(used))?;
+    launch_new(context, &config, new, worker, manner, files)
 }
 
 /// What came after the turn that is gone back to is not told to whoever goes on.
@@ -132,11 +142,7 @@ fn leave_behind(packet: &mut Packet, touched: Option<Vec<TouchedFile>>) {
     });
 }
 
-fn files_at(
-    session: &Session,
-    keeper: &Keeper,
-    turn: u32,
-) -> Result<segue_core::event::RewindStarted, CommandError> {
+fn files_at(session: &Session, keeper: &Keeper, turn: u32) -> Result<rewind::Plan, CommandError> {
     let scope = rewind::Scope { files: true, conversation: false };
-    Ok(rewind::plan(session, keeper, turn, scope).map_err(rewind_error)?.started)
+    rewind::plan(session, keeper, turn, scope).map_err(rewind_error)
 }

@@ -46,6 +46,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let name = session.state().name.clone().unwrap_or_else(|| format!("session-{selector}"));
     let name = name.replace(['/', ' '], "-");
     let out = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.segue")));
+    if out.as_os_str() == "-" {
+        return Err(CommandError::usage("a bundle is written to a file, whole or not at all")
+            .hint("name one: -o x.segue"));
+    }
     let out = context.cwd.join(out);
     let history = if args.full_history { History::Full } else { History::Thin };
     let workspace = session.state().workspace().map(PathBuf::from).unwrap_or_default();

@@ -94,5 +94,5 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    launch_new(context, &config, new, worker, Manner::default())
+    launch_new(context, &config, new, worker, Manner::default(), None)
 }

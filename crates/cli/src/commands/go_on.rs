@@ -29,7 +29,7 @@ use crate::{
         edited, place,
         rewind::{rewind_error, rewind_lines},
         run::{Manner, surroundings},
-        worker::{Wishes, hire, known_agent, no_such_agent, terms},
+        worker::{Wishes, hire, known_agent, limit_key, no_such_agent, terms},
     },
     config::Config,
     context::{Context, say},
@@ -84,6 +84,9 @@ pub(crate) enum Where {
 pub(crate) fn go_on(context: &Context, found: &Found, asked: Request) -> CommandResult {
     let selector = found.selector();
     let about = |error: CommandError| error.about(&selector);
+    if asked.prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
+        return Err(CommandError::usage("the prompt is empty"));
+    }
     let session = found.open(&context.home)?;
     if let Some(holder) = session.taken_by()? {
         let error = segue_journal::Error::Busy { dir: found.dir.clone(), holder };
@@ -96,14 +99,20 @@ pub(crate) fn go_on(context: &Context, found: &Found, asked: Request) -> Command
         return say_nothing_to_do(context, &session, &selector);
     }
     let config = context.config()?;
-    let change = change(context, &session, &selector, &asked)?;
+    let change = change(context, &config, &session, &selector, &asked)?;
     let place = place::find(context, &session, asked.dir.as_deref())?;
     let keeper = Keeper::new(&session, &place.dir, config.checkpoints());
     let back = asked.rewind.as_ref().map(|back| back_to(&session, &keeper, back)).transpose()?;
     let agent =
         change.as_ref().map_or_else(|| session.state().agent().to_owned(), |c| c.to.clone());
     let note = place::note(&place, &session, &keeper);
-    let notes = back.as_ref().map(rewind_lines).unwrap_or_default();
+    let mut notes = back.as_ref().map(rewind_lines).unwrap_or_default();
+    if let Some(begun) = &session.state().rewind.under_way {
+        let turn = begun.to_turn;
+        let text = format!("to the end of turn {turn}, broken off before: it is finished first");
+        notes.insert(0, ("rewind", text));
+        notes.insert(1, ("kept", format!("what is there now, beside {}", begun.safety)));
+    }
     let permission =
         terms(&agent, asked.permission.unwrap_or_else(|| session.state().permission()));
     let plan = plan::resume(
@@ -116,6 +125,7 @@ pub(crate) fn go_on(context: &Context, found: &Found, asked: Request) -> Command
             permission: permission.as_deref(),
             fresh: asked.fresh || is_full(&session),
             with: change.as_ref().map(|change| change.to.as_str()),
+            rewinds: back.is_some() || session.state().rewind.under_way.is_some(),
             workspace_note: &note.text,
             notes: &notes,
             caps: session.state().caps.overridden_by(asked.caps),
@@ -181,7 +191,11 @@ fn launch_resume(
     };
     let wishes = Wishes {
         model: asked.model.as_deref().or(before),
-        permission: asked.permission,
+        // Another agent is held to what the first was held to, or not called.
+        permission: asked.permission.or_else(|| {
+            let held = state.permission() == Permission::ReadOnly;
+            (held && ready.change.is_some()).then_some(Permission::ReadOnly)
+        }),
         fresh: asked.fresh || is_full(&session),
     };
     let (model, worker) = hire(context, config, &ready.agent, wishes)?;
@@ -237,6 +251,7 @@ fn say_nothing_to_do(context: &Context, session: &Session, selector: &str) -> Co
 /// The hand-off that is asked for, if it is one.
 fn change(
     context: &Context,
+    config: &Config,
     session: &Session,
     selector: &str,
     asked: &Request,
@@ -254,7 +269,10 @@ fn change(
     if to == state.agent() {
         return Ok(None);
     }
-    if let Some(limit) = context.home.limit_of(&to, context.now()).filter(|_| !asked.now) {
+    let model = asked.model.as_deref().or_else(|| first_model(session, &to));
+    let model = model.or_else(|| config.get("model"));
+    let limit = context.home.limit_of(&limit_key(&to, model), context.now());
+    if let Some(limit) = limit.filter(|_| !asked.now && !asked.wait) {
         return Err(still_limited(context, &to, limit.resets_at, selector));
     }
     let from = state.agent().to_owned();
@@ -292,7 +310,9 @@ fn limited(
     let Some(stop) = state.stop.as_ref().filter(|stop| stop.reason == Reason::Limit) else {
         return Ok(None);
     };
-    if agent != state.agent() || asked.now {
+    // The limit is that of whoever ran into it, and of their model.
+    let theirs = state.stopped_agent.as_deref() == Some(agent) && asked.model.is_none();
+    if !theirs || asked.now {
         return Ok(None);
     }
     let Some(at) = stop.resets_at.filter(|at| *at > context.now()) else { return Ok(None) };
@@ -304,10 +324,17 @@ fn limited(
         }));
     }
     let when = style::relative(at, context.now());
-    Err(CommandError::new(Exit::Stopped, format!("the limit of {agent} resets {when}"))
-        .hint(format!("go on then: segue resume {selector} --wait"))
-        .hint(format!("hand it to another agent now: segue resume {selector} --with AGENT"))
-        .hint(format!("try all the same: segue resume {selector} --now")))
+    let what = format!("the limit of {agent} resets {when}");
+    if context.json {
+        return Err(
+            CommandError::new(Exit::Stopped, what).hint(format!("segue resume {selector} --wait"))
+        );
+    }
+    say(&format!("■ {what}: nothing was done"));
+    say(&format!("  hand it to another agent now: segue resume {selector} --with AGENT"));
+    say(&format!("  try all the same: segue resume {selector} --now"));
+    say(&format!("segue resume {selector} --wait"));
+    Ok(Some(Exit::Stopped))
 }
 
 /// Counts down until a limit is over. Returns the signal that came first.

@@ -52,9 +52,12 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         None => Vec::new(),
     };
     let number = done.number;
+    if let Some(dir) = here.as_ref().filter(|dir| **dir != recorded) {
+        session.is_here(dir)?;
+    }
     let next = match &here {
-        Some(dir) if *dir != recorded => format!("segue resume {number} --dir {}", quoted(dir)),
-        _ => format!("segue resume {number}"),
+        Some(_) => format!("segue resume {number}"),
+        None => format!("segue import {} --dir DIR", file.display()),
     };
     if context.json {
         context.print_json(&json!({
@@ -70,8 +73,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     match &here {
         Some(dir) => say(&format!("  workspace {}, {fetched} checkpoints brought", dir.display())),
         None => {
-            say("  workspace not found here: call this again from within the repository, or");
-            say(&format!("            segue import {} --dir DIR", file.display()));
+            say(
+                "  workspace not found here: call this again from within the repository, or name it",
+            );
         }
     }
     for line in trouble {
@@ -82,12 +86,6 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     }
     say(&next);
     Ok(Exit::Done)
-}
-
-fn quoted(dir: &Path) -> String {
-    let text = dir.display().to_string();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
-    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// Where the workspace is on this machine.

@@ -52,7 +52,8 @@ pub(crate) struct Args {
     /// Go back to the end of this turn first; 0 is the start
     #[arg(long, value_name = "N")]
     turn: Option<u32>,
-    /// Go back to the last turn that had ended by this step
+    /// Go back to just after this step: to the end of its turn where it was the last, else of the
+    /// turn before
     #[arg(long, value_name = "ID", conflicts_with = "turn")]
     step: Option<String>,
     /// Where a limit has not reset yet, wait until it has

@@ -43,7 +43,7 @@ pub(crate) struct Args {
     /// The turn whose end is gone back to; 0 is the start
     #[arg(long, value_name = "N", required_unless_present_any = ["undo", "step"])]
     turn: Option<u32>,
-    /// A step: the last turn that had ended by then
+    /// Just after this step: the end of its turn where it was the last, else of the turn before
     #[arg(long, value_name = "ID", conflicts_with = "turn")]
     step: Option<String>,
     /// Take the last rewind back
@@ -131,7 +131,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     } else {
         say(&format!("✓ session {selector} is back at the end of turn {turn}"));
         say(&format!("  take it back: segue rewind {selector} --undo"));
-        say(&format!("segue resume {selector} \"what to do instead\""));
+        let what = if args.undo { "what to do next" } else { "what to do instead" };
+        say(&format!("segue resume {selector} \"{what}\""));
     }
     Ok(Exit::Done)
 }
@@ -167,8 +168,11 @@ fn perform(
         true => rewind::completed_before(&session).map_err(rewind_error)?,
         false => None,
     };
-    let waits = undone
-        .unwrap_or_else(|| stop(Reason::Rewound, format!("rewound to the end of turn {turn}")));
+    let waits = match (undone, started.undo) {
+        (Some(done), _) => done,
+        (None, true) => stop(Reason::Interrupted, "the rewind was taken back"),
+        (None, false) => stop(Reason::Rewound, format!("rewound to the end of turn {turn}")),
+    };
     launch::rewind(session, dir, started, waits, around, say_mended)?;
     Ok(())
 }
@@ -220,6 +224,11 @@ pub(crate) fn rewind_lines(plan: &Plan) -> Vec<(&'static str, String)> {
             .collect();
         let said = if said.is_empty() { vec!["as they are already".to_owned()] } else { said };
         lines.push(("files", said.join("; ")));
+        if !files.left.is_empty() {
+            let names: Vec<String> =
+                files.left.iter().take(MOST_NAMED).map(|path| path.display().to_string()).collect();
+            lines.push(("stays", style::sanitize(&names.join(", ")).into_owned()));
+        }
         lines.push(("kept", format!("what is there now, in {}", started.safety)));
     } else {
         lines.push(("files", "stay as they are".to_owned()));

@@ -2,6 +2,7 @@
 
 use segue_core::Exit;
 use segue_loops::worktree::Leavings;
+use segue_view::style;
 use serde_json::json;
 
 use crate::{
@@ -43,8 +44,12 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         let selector = found.selector();
         let (what, loss) = match found.open(&context.home) {
             Ok(session) => {
-                let loss = Leavings::of(&session).loss();
-                (format!("{} events", session.state().seq), loss)
+                let leavings = Leavings::of(&session);
+                let kept = match leavings.checkpoints() {
+                    0 => String::new(),
+                    n => format!(" and {} in its repository", style::count(n as u64, "checkpoint")),
+                };
+                (format!("{} events{kept}", session.state().seq), leavings.loss())
             }
             Err(error) => (error.to_string(), Vec::new()),
         };

@@ -21,7 +21,7 @@ use crate::{
     commands::{
         go_on::{Request, go_on},
         offer::{self, Offer},
-        worker::{NATIVE, Wishes, hire, known_agent, no_such_agent, terms},
+        worker::{NATIVE, Wishes, hire, known_agent, limit_key, no_such_agent, terms},
     },
     config::{Config, parse_count, parse_duration, parse_money},
     context::{Context, view_error},
@@ -161,7 +161,16 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     }
     let (agent, prompt) = agent_and_prompt(context, &config, &args)?;
     if let Offer::Resume(found) = offer::ask(context, &config, args.dir.as_deref(), args.new)? {
-        let request = Request { prompt: Some(prompt), with: Some(agent), ..Request::default() };
+        check_resumable(&args)?;
+        let request = Request {
+            prompt: Some(prompt),
+            with: Some(agent),
+            model: args.model.clone(),
+            permission: args.permission,
+            wait: args.wait,
+            caps: args.caps.caps(),
+            ..Request::default()
+        };
         return go_on(context, &found, request);
     }
     let wishes =
@@ -198,12 +207,13 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let manner = Manner { number: None, wait: args.wait, give_back: args.give_back };
-    launch_new(context, &config, new, worker, manner)
+    launch_new(context, &config, new, worker, manner, None)
 }
 
 /// `segue run x --resume "…"`: the latest session of this repository, or the one after `--from`,
 /// goes on with this agent.
 fn resumed(context: &Context, args: Args) -> CommandResult {
+    check_resumable(&args)?;
     let (agent, prompt) = words(&args)?;
     let wanted = agent.map(|word| known_agent(word).ok_or_else(|| no_such_agent(word)));
     let prompt = match prompt.is_some() || args.prompt_file.is_some() {
@@ -229,6 +239,22 @@ fn resumed(context: &Context, args: Args) -> CommandResult {
     go_on(context, &found, request)
 }
 
+/// What belongs to a session from its beginning can't be given to one that is there.
+fn check_resumable(args: &Args) -> Result<(), CommandError> {
+    let given = [
+        (args.proof.is_some(), "--proof"),
+        (args.name.is_some(), "--name"),
+        (args.worktree, "--worktree"),
+        (args.fallback.is_some(), "--fallback"),
+        (!args.vendor_args.is_empty(), "flags after `--`"),
+    ];
+    match given.iter().find(|(given, _)| *given) {
+        None => Ok(()),
+        Some((_, flag)) => Err(CommandError::usage(format!("{flag} is for a new session"))
+            .hint("start one: segue run --new …")),
+    }
+}
+
 /// Who goes on after a limit, by their full names: a typing error should not wait for the limit.
 fn fallback(config: &Config, named: Option<&str>) -> Result<Vec<String>, CommandError> {
     let words = named.map_or_else(|| config.fallback(), crate::config::words);
@@ -242,10 +268,12 @@ pub(crate) fn launch_new(
     new: NewSession,
     worker: Worker,
     manner: Manner,
+    files: Option<String>,
 ) -> CommandResult {
     // Before there is a session that could not be started.
     worker.check_price(new.caps)?;
     let (agent, permission) = (new.agent.clone(), new.permission);
+    let limit_key = limit_key(&agent, new.model.as_deref());
     let mut watcher = Watcher::new(context);
     let interrupt = Interrupt::install()?;
     let (session, number) = {
@@ -257,14 +285,14 @@ pub(crate) fn launch_new(
     if let Some(terms) = terms(&agent, permission) {
         watcher.remark(&format!("{agent} may {terms}"));
     }
-    if let Some(limit) = context.home.limit_of(&agent, context.now()) {
+    if let Some(limit) = context.home.limit_of(&limit_key, context.now()) {
         let when = limit.resets_at.map(|at| style::relative(at, context.now()));
         let when = when.map(|when| format!(", which resets {when}")).unwrap_or_default();
         watcher.remark(&format!("{agent} was at its limit{when}: it is tried all the same"));
     }
     let manner = Manner { number: Some(number), ..manner };
     let around = surroundings(context, config, &mut watcher, interrupt, manner);
-    let stop = launch::start(session, worker, around)?;
+    let stop = launch::start(session, worker, files, around)?;
     conclude(context, watcher, &number.to_string(), &dir, &stop)
 }
 

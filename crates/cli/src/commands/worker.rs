@@ -27,6 +27,19 @@ pub(crate) fn known_agent(word: &str) -> Option<String> {
     }
 }
 
+/// What the limits of an agent are known by, where it works with this model.
+pub(crate) fn limit_key(agent: &str, model: Option<&str>) -> String {
+    match model.filter(|_| agent == NATIVE) {
+        None => agent.to_owned(),
+        // The provider is no part of the model's own name; a script's path is.
+        Some(model) if model.starts_with("script") => format!("{NATIVE} {model}"),
+        Some(model) => {
+            let name = model.split_once('/').map_or(model, |(_, name)| name);
+            format!("{NATIVE} {name}")
+        }
+    }
+}
+
 /// A name that no agent has.
 pub(crate) fn no_such_agent(word: &str) -> CommandError {
     let error = CommandError::new(Exit::AgentMissing, format!("there is no agent `{word}` here"));

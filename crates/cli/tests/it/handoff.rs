@@ -14,7 +14,7 @@ use crate::{
     support::{
         ANTHROPIC, DONE, SLOW_TOOL, TURNS, WORK, ask, data, finish, has, kinds, last_told,
         last_words, packet, scripted_in_git, segue, serve, show, signal, start, start_slow_tool,
-        until,
+        two_turns, until,
     },
 };
 
@@ -120,6 +120,8 @@ fn a_limit_is_known_to_other_sessions() {
         "error": "rate_limit", "error_status": 429, "retry_delay_ms": 3_600_000,
     });
     stand_ins::claude(&env, &[retry], "while :; do say; sleep 0.05; done");
+    // The same agent with the same model.
+    stand_ins::set(&env, "model", &model);
     let args = ["run", "claude", "Do it", "--fallback", &format!("n,{OTHER}")];
     let output = stand_ins::segue(&env, &args);
     assert_eq!(output.status, 0, "{}", output.stderr);
@@ -340,4 +342,62 @@ fn another_agent_goes_on_by_run_with_resume_or_from() {
     let output = segue(&env, &["run", "q", "--resume", "Fourth"]);
     assert_eq!(output.status, 127, "{output:?}");
     assert_eq!(data(&env, 1, "turn.started").len() + data(&env, 2, "turn.started").len(), 4);
+}
+
+#[test]
+fn a_limit_is_that_of_the_one_who_ran_into_it_and_of_its_model() {
+    let (env, model) = scripted_in_git(TURNS);
+    limited(&env);
+    assert_eq!(segue(&env, &["run", "Do one", "--model", &model]).status, 3);
+    // Handed over while it stands still: the command that was named goes on.
+    let output = segue(&env, &["handoff", "1", "--to", OTHER]);
+    assert_eq!((output.status, last_words(&output)), (0, "segue resume 1"));
+    let output = segue(&env, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(told(&env).contains("Use one"), "{}", told(&env));
+
+    assert_eq!(segue(&env, &["run", "Do one", "--model", &model]).status, 3);
+    let output = segue(&env, &["resume", "2"]);
+    assert_eq!((output.status, last_words(&output)), (3, "segue resume 2 --wait"));
+    // Another model has another limit.
+    let replies = "[[reply]]\ntext = \"x\"\n[[reply]]\ntext = \"By another.\"\n";
+    fs::write(env.path("other.toml"), replies).unwrap();
+    let other = format!("script:{}", env.path("other.toml").display());
+    let output = segue(&env, &["resume", "2", "--model", &other]);
+    assert_eq!((output.status, output.stdout.as_str()), (0, "By another.\n"), "{}", output.stderr);
+}
+
+#[test]
+fn whoever_was_called_to_a_running_session_gets_a_turn() {
+    let (env, model) = scripted_in_git(PATIENT);
+    let child = start(&mut env.command(["run", "Go", "--model", &model]));
+    until("the tool", || env.repo().join("begun.txt").exists());
+    let args = ["handoff", "1", "--to", OTHER, "--reason", "wants a second look"];
+    assert_eq!(segue(&env, &args).status, 0);
+    env.write("go.txt", "").unwrap();
+    let output = finish(child);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(show(&env, "1")["turns"], 2);
+    assert!(told(&env).contains("wants a second look"), "{}", told(&env));
+}
+
+#[test]
+fn read_only_goes_over_to_nobody_who_can_not_be_held() {
+    let (env, model) = scripted_in_git(TURNS);
+    limited(&env);
+    let held = ["run", "Do one", "--model", &model, "--permission", "read-only"];
+    let output = segue(&env, &[&held[..], &["--fallback", OTHER]].concat());
+    assert_eq!(output.status, 3, "{}", output.stderr);
+    assert!(output.stderr.contains("it can't be held to read-only"), "{}", output.stderr);
+    let output = segue(&env, &["resume", "1", "--with", OTHER]);
+    assert_eq!(output.status, 2, "{}", output.stderr);
+    assert!(!env.repo().join("told.txt").exists());
+}
+
+#[test]
+fn what_belongs_to_a_new_session_is_not_dropped_in_silence() {
+    let env = two_turns();
+    let output = segue(&env, &["run", "n", "--resume", "More", "--proof", "false"]);
+    assert_eq!(output.status, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("--proof is for a new session"), "{}", output.stderr);
 }

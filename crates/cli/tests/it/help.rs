@@ -213,7 +213,8 @@ fn the_help_of_run_and_resume() {
               Go back to the end of this turn first; 0 is the start
 
           --step <ID>
-              Go back to the last turn that had ended by this step
+              Go back to just after this step: to the end of its turn where it was the last, else of the
+              turn before
 
           --wait
               Where a limit has not reset yet, wait until it has

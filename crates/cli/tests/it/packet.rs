@@ -1,7 +1,10 @@
 //! `resume.json`: what it says after every stop, that it is told to the next agent, and that a
 //! person may edit it.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use rustix::process::Signal;
 use segue_testkit::env::TestEnv;
@@ -189,7 +192,15 @@ fn an_edited_packet_is_honoured_as_it_stands_in_a_session_of_its_own() {
     assert_eq!(git(&env, &["show", &format!("{safety}:mine.txt")]), "only here\n");
     // The old session is as it was.
     assert_eq!(journal_bytes(&env, 1), before);
-    assert_eq!(fs::read(env.session_dir(1).unwrap().join("resume.json")).unwrap(), edited);
+    // The packet has been used, and is kept.
+    let names = fs::read_dir(env.session_dir(1).unwrap()).unwrap().flatten();
+    let used = |path: &PathBuf| path.to_string_lossy().contains("resume.json.used-");
+    let used = names.map(|entry| entry.path()).find(used).unwrap();
+    assert_eq!(fs::read(used).unwrap(), edited);
+    // What it brought back can be taken back.
+    assert_eq!(segue(&env, &["rewind", "2", "--undo"]).status, 0);
+    assert!(tree(&env.repo()).contains_key("mine.txt"));
+    assert_eq!(segue(&env, &["rewind", "2", "--undo"]).status, 0);
     let new = env.journal(2).unwrap()[0].clone();
     let lineage = &new["data"]["identity"]["lineage"];
     let id = env.session_dir(1).unwrap().file_name().unwrap().to_str().unwrap().to_owned();

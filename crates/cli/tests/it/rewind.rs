@@ -347,3 +347,18 @@ fn a_running_session_is_not_rewound() {
     signal(&child, Signal::TERM);
     finish(child);
 }
+
+#[test]
+fn what_a_rewind_broke_off_goes_on_when_it_is_taken_back() {
+    let (env, model) = scripted_in_git(TURNS);
+    assert_eq!(segue(&env, &["run", "Do one", "--model", &model]).status, 0);
+    assert_eq!(segue(&env, &["resume", "1", "Do two", "--max-steps", "1"]).status, 3);
+    assert_eq!(segue(&env, &["rewind", "1", "--turn", "1"]).status, 0);
+    assert_eq!(segue(&env, &["rewind", "1", "--undo"]).status, 0);
+    let output = segue(&env, &["resume", "1", "--max-steps", "9"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(output.stdout.contains("Turn 2 is done."), "{}", output.stdout);
+    // The point at which it had been stopped can be gone back to as well.
+    let output = segue(&env, &["rewind", "1", "--turn", "2", "--dry-run"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+}

@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Proof, State, Turn, VendorSession, Worktree};
+use super::{Phase, Proof, State, Turn, VendorSession, Worktree};
 use crate::event::{Body, CheckpointSkipped, CheckpointTaken, Mark, Outcome, RewindStarted, Span};
 
 /// The workspace at one point.
@@ -54,6 +54,9 @@ pub struct Before {
     /// The vendors' sessions as they were.
     #[serde(default)]
     pub vendors: Vec<VendorSession>,
+    /// The rewind ended a turn that was not finished.
+    #[serde(default)]
+    pub unfinished: bool,
 }
 
 impl State {
@@ -61,7 +64,11 @@ impl State {
         match body {
             Body::CheckpointTaken(taken) => self.checkpointed(taken),
             Body::CheckpointSkipped(skipped) => self.not_checkpointed(skipped),
-            Body::RewindStarted(started) => self.rewind.under_way = Some(started.clone()),
+            Body::RewindStarted(started) => {
+                self.rewind.under_way = Some(started.clone());
+                // Until the next stop it is at work: without one, its process has died.
+                self.phase = Phase::Running;
+            }
             Body::RewindFinished(_) => self.rewound(),
             Body::WorktreePlanned(plan) => {
                 self.worktree = Some(Worktree { plan: plan.clone(), made: false });
@@ -159,10 +166,12 @@ impl State {
             safety: done.files.is_some().then(|| done.safety.clone()),
             conversation: done.path.is_some(),
             vendors: self.vendors.clone(),
+            unfinished: self.turn.outcome == Some(Outcome::Superseded),
         };
         let taken_back = self.rewind.last.replace(before).filter(|_| done.undo);
         let Some(path) = done.path else { return };
         let now = self.turn.number;
+        let unfinished = taken_back.as_ref().is_some_and(|before| before.unfinished);
         if let Some(before) = taken_back {
             self.vendors = before.vendors;
         }
@@ -181,9 +190,10 @@ impl State {
         self.rewind.path = Some(path);
         self.rewind.since = now;
         self.rewind.waits = !done.undo;
-        self.handing_over = false;
+        // What the rewind broke off is taken up again when it is taken back.
+        self.handing_over = unfinished;
         self.proof = Proof::Open;
-        let outcome = Some(Outcome::Finished);
+        let outcome = Some(if unfinished { Outcome::HandedOff } else { Outcome::Finished });
         self.turn = Turn { number: now, open: false, outcome, ..Turn::default() };
     }
 }

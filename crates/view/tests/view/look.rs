@@ -643,7 +643,9 @@ fn times_and_sums() {
     let relative = |second| style::relative(at(second), at(0));
     let all: Vec<String> =
         [0, -12, -200, -50_400, -300_000, 7_200, 90, -9_000_000].map(relative).to_vec();
-    assert_snapshot!(all.join(" | "), @"now | 12 s ago | 3 min ago | 14 h ago | 3 d ago | in 2 h | in 1 min | 2026-10-03");
+    assert_snapshot!(all.join(" | "), @r"
+    now | 12 s ago | 3 min ago | 14 h ago | 3 d ago | in 2 h | in 1 min 30 s | 2026-10-03
+    ");
     let spans = [0, 400, 12_000, 200_000, 7_500_000, 273_600_000];
     let all = spans.map(|ms| style::duration(std::time::Duration::from_millis(ms)));
     assert_snapshot!(all.join(" | "), @"0 s | 0.4 s | 12 s | 3 min 20 s | 2 h 5 min | 3 d 4 h");
