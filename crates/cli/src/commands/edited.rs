@@ -1,7 +1,9 @@
 //! A packet that a person has edited: it is honoured as it stands, in a session of its own.
 
+use std::path::PathBuf;
+
 use segue_core::{
-    Packet,
+    Identity, Packet,
     identity::{How, Lineage},
     packet::TouchedFile,
 };
@@ -56,13 +58,7 @@ pub(crate) fn start(
         true => Some(files_at(session, &keeper, packet.turn_count)?),
         false => None,
     };
-    if packet.turn_count > state.last_turn() {
-        let last = state.last_turn();
-        return Err(CommandError::usage(format!("turn_count is beyond the last turn, {last}")));
-    }
-    if packet.v > segue_core::packet::VERSION {
-        return Err(CommandError::failed("the packet was written by a newer Segue"));
-    }
+    check(&packet, state.last_turn())?;
     let mut lines = vec![format!("↻ resume #{selector} from its edited packet, in a new session")];
     let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
     line("packet", session.dir().join("resume.json").display().to_string());
@@ -86,18 +82,49 @@ pub(crate) fn start(
     if let Some(commit) = &files {
         leave_behind(&mut packet, keeper.touched_until(state, commit));
     }
+    let new = new_session(session, identity, packet, asked, place.dir);
+    let new =
+        NewSession { agent, model, prompt, caps: config.caps().overridden_by(asked.caps), ..new };
+    let manner = Manner { wait: asked.wait, ..Manner::default() };
+    // It has been read: the session that it was made from goes on as if it had not been edited.
+    let used = format!("resume.json.used-{}", context.now().as_millisecond());
+    let (disk, path) = (session.disk(), session.dir().join("resume.json"));
+    disk.rename(&path, &session.dir().join(used))?;
+    launch_new(context, &config, new, worker, manner, files)
+}
+
+/// What can't be meant.
+fn check(packet: &Packet, last: u32) -> Result<(), CommandError> {
+    if packet.turn_count > last {
+        return Err(CommandError::usage(format!("turn_count is beyond the last turn, {last}")));
+    }
+    if packet.v > segue_core::packet::VERSION {
+        return Err(CommandError::failed("the packet was written by a newer Segue"));
+    }
+    Ok(())
+}
+
+/// A session like the one that the packet is of, with all that it says.
+fn new_session(
+    session: &Session,
+    identity: &Identity,
+    packet: Packet,
+    asked: &Request,
+    workspace: PathBuf,
+) -> NewSession {
+    let state = session.state();
     let how = if packet.turn_count < state.last_turn() { How::Rewound } else { How::Continued };
-    let new = NewSession {
+    NewSession {
         repo: identity.repo.clone(),
-        workspace: place.dir,
+        workspace,
         loop_kind: identity.loop_kind,
-        agent,
-        model,
+        agent: String::new(),
+        model: None,
         permission: asked.permission.unwrap_or_else(|| state.permission()),
         vendor_args: Vec::new(),
-        prompt,
+        prompt: String::new(),
         proof: identity.proof.clone(),
-        caps: config.caps().overridden_by(asked.caps),
+        caps: identity.caps,
         lineage: Some(Lineage {
             from: session.id(),
             step: Some(format!("turn {}", packet.turn_count)),
@@ -109,13 +136,7 @@ pub(crate) fn start(
         worktree: false,
         name: None,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
-    };
-    let manner = Manner { wait: asked.wait, ..Manner::default() };
-    // It has been read: the session that it was made from goes on as if it had not been edited.
-    let used = format!("resume.json.used-{}", context.now().as_millisecond());
-    let (disk, path) = (session.disk(), session.dir().join("resume.json"));
-    disk.rename(&path, &session.dir().join(used))?;
-    launch_new(context, &config, new, worker, manner, files)
+    }
 }
 
 /// What came after the turn that is gone back to is not told to whoever goes on.

@@ -106,32 +106,9 @@ pub(crate) fn go_on(context: &Context, found: &Found, asked: Request) -> Command
     let agent =
         change.as_ref().map_or_else(|| session.state().agent().to_owned(), |c| c.to.clone());
     let note = place::note(&place, &session, &keeper);
-    let mut notes = back.as_ref().map(rewind_lines).unwrap_or_default();
-    if let Some(begun) = &session.state().rewind.under_way {
-        let turn = begun.to_turn;
-        let text = format!("to the end of turn {turn}, broken off before: it is finished first");
-        notes.insert(0, ("rewind", text));
-        notes.insert(1, ("kept", format!("what is there now, beside {}", begun.safety)));
-    }
-    let permission =
-        terms(&agent, asked.permission.unwrap_or_else(|| session.state().permission()));
-    let plan = plan::resume(
-        &session,
-        &plan::Going {
-            selector: &selector,
-            prompt: asked.prompt.as_deref(),
-            model: asked.model.as_deref(),
-            workspace: Some(&place.dir),
-            permission: permission.as_deref(),
-            fresh: asked.fresh || is_full(&session),
-            with: change.as_ref().map(|change| change.to.as_str()),
-            rewinds: back.is_some() || session.state().rewind.under_way.is_some(),
-            workspace_note: &note.text,
-            notes: &notes,
-            caps: session.state().caps.overridden_by(asked.caps),
-            now: context.now(),
-        },
-    );
+    let with = change.as_ref().map(|change| change.to.as_str());
+    let going = Going { selector: &selector, asked: &asked, place: &place, note: &note };
+    let plan = going.plan(&session, with, back.as_ref(), context.now());
     if asked.dry_run && context.json {
         context.print_json(&plan)?;
         return Ok(Exit::Done);
@@ -162,6 +139,53 @@ pub(crate) fn go_on(context: &Context, found: &Found, asked: Request) -> Command
         asked,
         Ready { change, agent, place, back, plan, interrupt },
     )
+}
+
+/// What the plan is made from.
+struct Going<'a> {
+    selector: &'a str,
+    asked: &'a Request,
+    place: &'a Place,
+    note: &'a place::Note,
+}
+
+impl Going<'_> {
+    fn plan(
+        &self,
+        session: &Session,
+        with: Option<&str>,
+        back: Option<&rewind::Plan>,
+        now: Timestamp,
+    ) -> Plan {
+        let (asked, state) = (self.asked, session.state());
+        let permission = asked.permission.unwrap_or_else(|| state.permission());
+        let permission = terms(with.unwrap_or(state.agent()), permission);
+        let mut notes = back.map(rewind_lines).unwrap_or_default();
+        if let Some(begun) = &state.rewind.under_way {
+            let turn = begun.to_turn;
+            let text =
+                format!("to the end of turn {turn}, broken off before: it is finished first");
+            notes.insert(0, ("rewind", text));
+            notes.insert(1, ("kept", format!("what is there now, beside {}", begun.safety)));
+        }
+        plan::resume(
+            session,
+            &plan::Going {
+                selector: self.selector,
+                prompt: asked.prompt.as_deref(),
+                model: asked.model.as_deref(),
+                workspace: Some(&self.place.dir),
+                permission: permission.as_deref(),
+                fresh: asked.fresh || is_full(session),
+                with,
+                rewinds: back.is_some() || state.rewind.under_way.is_some(),
+                workspace_note: &self.note.text,
+                notes: &notes,
+                caps: state.caps.overridden_by(asked.caps),
+                now,
+            },
+        )
+    }
 }
 
 /// Everything that was decided before the session is taken over.

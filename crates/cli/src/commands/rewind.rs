@@ -7,7 +7,7 @@ use segue_loops::{
     rewind::{self, Plan, RewindError, Scope},
 };
 use segue_runner::{Interrupt, supervisor::stop};
-use segue_view::style;
+use segue_view::{select::Found, style};
 use serde_json::json;
 
 use crate::{
@@ -87,6 +87,17 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         };
         return go_on(context, &found, request);
     }
+    stand_still(context, &found, &args, to, scope)
+}
+
+/// Goes back without anybody to go on from there.
+fn stand_still(
+    context: &Context,
+    found: &Found,
+    args: &Args,
+    to: Where,
+    scope: Scope,
+) -> CommandResult {
     let selector = found.selector();
     let mut session = found.open(&context.home)?;
     if let Some(holder) = session.taken_by()? {
@@ -100,13 +111,11 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         session = found.open(&context.home)?;
     }
     let keeper = Keeper::new(&session, &place.dir, config.checkpoints());
-    let plan = match &args {
-        args if args.undo => rewind::plan_undo(&session, &keeper),
-        _ => match to {
-            Where::Turn(turn) => rewind::plan(&session, &keeper, turn, scope),
-            Where::Step(step) => rewind::turn_of_step(&session, &step)
-                .and_then(|turn| rewind::plan(&session, &keeper, turn, scope)),
-        },
+    let plan = match to {
+        _ if args.undo => rewind::plan_undo(&session, &keeper),
+        Where::Turn(turn) => rewind::plan(&session, &keeper, turn, scope),
+        Where::Step(step) => rewind::turn_of_step(&session, &step)
+            .and_then(|turn| rewind::plan(&session, &keeper, turn, scope)),
     }
     .map_err(rewind_error)?;
     if args.dry_run && context.json {
