@@ -254,7 +254,7 @@ impl Shift<'_> {
         if supervisor.state().turn.open && self.keeper.snapshots().is_ok() {
             self.keeper.checkpoint(supervisor, Mark::Stop)?;
         }
-        let reason = serde_word(stop.reason);
+        let reason = word(stop.reason);
         self.keeper.packet(supervisor, self.number, &reason)
     }
 }
@@ -265,16 +265,9 @@ fn first_model<'a>(state: &'a State, agent: &str) -> Option<&'a str> {
 }
 
 /// The word that a reason has in the journal.
-fn serde_word(reason: Reason) -> String {
-    let word = format!("{reason:?}");
-    let mut snake = String::new();
-    for (at, letter) in word.char_indices() {
-        if letter.is_ascii_uppercase() && at > 0 {
-            snake.push('_');
-        }
-        snake.push(letter.to_ascii_lowercase());
-    }
-    snake
+fn word(reason: Reason) -> String {
+    let word = serde_json::to_value(reason).ok();
+    word.and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// Why a change did not come about.

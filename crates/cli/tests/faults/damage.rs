@@ -125,9 +125,10 @@ fn a_deleted_line() {
 fn an_edited_line() {
     let stopped = Stopped::new();
     let mut journal = lines(&stopped.journal());
-    journal[2] = journal[2].replace("\"go\"", "\"no\"");
+    let prompt = journal.iter().position(|line| line.contains("turn.started")).expect("a turn");
+    journal[prompt] = journal[prompt].replace("\"go\"", "\"no\"");
     fs::write(stopped.journal(), journal.concat()).expect("written");
-    stopped.is_damaged_in(3, "damaged", true);
+    stopped.is_damaged_in(prompt + 1, "damaged", true);
 }
 
 #[test]

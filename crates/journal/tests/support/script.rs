@@ -4,11 +4,14 @@ use segue_core::{
     Payload, Permission,
     caps::{Cap, Caps},
     event::{
-        AgentExited, AgentIntroduced, AgentStarted, Body, Cause, Draft, Entry, Failure,
-        JournalRepaired, LimitHit, ModelCalled, ModelFailed, ModelReplied, ModelStop, Outcome,
-        Process, ProofReturned, ProofStarted, QuotaTold, Reason, SessionNamed, SessionResumed,
-        SessionStarted, SessionStopped, ThinkingWritten, ToolCalled, ToolReturned, ToolStarted,
-        ToolStatus, TurnEnded, TurnStarted, UsageReported, WarningRaised,
+        AgentChanged, AgentExited, AgentIntroduced, AgentStarted, Blocker, Body, Cause,
+        ChangeCause, CheckpointSkipped, CheckpointTaken, Decision, Draft, Entry, Failure,
+        FileChange, FileStatus, JournalRepaired, LimitHit, Mark, ModelCalled, ModelFailed,
+        ModelReplied, ModelStop, Outcome, PacketWritten, PassedOver, Process, ProgressReported,
+        ProofReturned, ProofStarted, QuotaTold, Reason, RewindFinished, RewindStarted,
+        SessionNamed, SessionResumed, SessionStarted, SessionStopped, Span, ThinkingWritten,
+        ToolCalled, ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted, UsageReported,
+        Via, WarningRaised, WorktreeMade, WorktreePlanned,
     },
     usage::{Micros, Usage},
 };
@@ -102,12 +105,71 @@ fn closing(turn: u32) -> Vec<Step> {
     if turn.is_multiple_of(3) {
         steps.extend(vendor_run(turn));
     }
+    if turn.is_multiple_of(4) {
+        steps.extend(passage(turn));
+    }
     if turn.is_multiple_of(5) {
         let data = serde_json::value::to_raw_value(&serde_json::json!({"on": "füße"})).unwrap();
         steps.push((None, Body::Unknown { kind: "moon.landed".into(), data }));
         steps.push((None, WarningRaised { message: "knapp".into() }.into()));
     }
     steps
+}
+
+/// What a hand-off, a checkpoint, a rewind and a worktree leave.
+fn passage(turn: u32) -> Vec<Step> {
+    let changed = AgentChanged {
+        from: "native".into(),
+        to: "codex".into(),
+        model: None,
+        cause: ChangeCause::Limit,
+        reason: "Grenze erreicht".into(),
+        passed_over: vec![PassedOver { agent: "gemini".into(), why: "nicht da".into() }],
+    };
+    let decision = Decision { summary: "ohne Zwischenspeicher".into(), why: Some("alt".into()) };
+    let reported = ProgressReported {
+        decisions: vec![decision],
+        blockers: Some(vec![Blocker { summary: "日本".into(), evidence: None }]),
+        remaining: Some(vec!["Doku".into()]),
+        next_task: Some("weiter".into()),
+        via: Via::Block,
+    };
+    let commit = "0123456789abcdef0123456789abcdef01234567".to_owned();
+    let taken = CheckpointTaken {
+        mark: Mark::TurnEnd,
+        commit: commit.clone(),
+        reference: format!("refs/segue/x/{turn}"),
+        head: Some(commit.clone()),
+        branch: Some("main".into()),
+        changed: vec![FileChange { path: "src/größe.rs".into(), status: FileStatus::Added }],
+        changed_total: 1,
+        left_out: Vec::new(),
+    };
+    let started = RewindStarted {
+        to_turn: turn,
+        files: Some(commit.clone()),
+        path: Some(vec![Span { from: 1, to: turn }]),
+        safety: "refs/segue/x/before-1".into(),
+        cuts: Vec::new(),
+        undo: false,
+    };
+    let planned = WorktreePlanned {
+        path: "/tmp/füße-segue-1".into(),
+        branch: "segue/1-x".into(),
+        base: commit,
+        repo: "/tmp/füße".into(),
+    };
+    vec![
+        (None, changed.into()),
+        (Some("report"), reported.into()),
+        (None, PacketWritten { blake3: "ab".repeat(32), reason: "limit".into() }.into()),
+        (None, taken.into()),
+        (None, CheckpointSkipped { mark: Mark::Stop, why: "kein git".into() }.into()),
+        (None, started.into()),
+        (None, RewindFinished { to_turn: turn, files: 3 }.into()),
+        (None, planned.into()),
+        (None, WorktreeMade { path: "/tmp/füße-segue-1".into() }.into()),
+    ]
 }
 
 /// What a vendor's program leaves.

@@ -256,28 +256,70 @@ impl Target {
         if let Some(stat) = &self.stat {
             writable(path, stat)?;
         }
-        let (temporary, file) = self.create_temporary().map_err(|e| format!("{path}: {e}"))?;
-        let result = self.fill(file, content).and_then(|()| {
-            if expected.is_some_and(|expected| !self.is_still(expected)) {
-                return Err(io::Error::other("it was changed by someone else; read it again"));
-            }
-            rustix::fs::renameat(&self.parent, &temporary, &self.parent, &self.name)?;
-            Ok(())
+        let fits = || match expected.is_some_and(|expected| !self.is_still(expected)) {
+            true => Err(io::Error::other("it was changed by someone else; read it again")),
+            false => Ok(()),
+        };
+        // Without a name until it is whole: killed on the way, nothing is left behind.
+        let unnamed = self.create_unnamed().and_then(|file| {
+            self.fill(&file, content)?;
+            Ok(file)
         });
-        result.map_err(|error| {
+        let placed = match unnamed {
+            Ok(file) => fits().map(|()| self.put(&file).is_ok()),
+            Err(_) => Ok(false),
+        };
+        let result = placed.and_then(|done| match done {
+            true => Ok(()),
+            false => self.replace_by_name(content, fits),
+        });
+        result.map_err(|error| format!("{path}: {error}"))
+    }
+
+    /// For a file system that knows no files without a name.
+    fn replace_by_name(&self, content: &[u8], fits: impl Fn() -> io::Result<()>) -> io::Result<()> {
+        let (temporary, file) = self.create_temporary()?;
+        let result = self.fill(&file, content).and_then(|()| fits()).and_then(|()| {
+            Ok(rustix::fs::renameat(&self.parent, &temporary, &self.parent, &self.name)?)
+        });
+        if result.is_err() {
             // Best effort: the error that led here is the one to tell.
             let _ = rustix::fs::unlinkat(&self.parent, &temporary, AtFlags::empty());
-            format!("{path}: {error}")
-        })
+        }
+        result
+    }
+
+    fn create_unnamed(&self) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.parent, ".", flags, Mode::from_raw_mode(0o666))?;
+        Ok(File::from(file))
+    }
+
+    /// Gives a whole file its name.
+    fn put(&self, file: &File) -> io::Result<()> {
+        let link = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let name = |name: &OsStr| {
+            let follow = AtFlags::SYMLINK_FOLLOW;
+            rustix::fs::linkat(rustix::fs::CWD, &link, &self.parent, name, follow)
+        };
+        // Where nothing is, that is all.
+        if self.stat.is_none() && name(self.name.as_ref()).is_ok() {
+            return Ok(());
+        }
+        let temporary = temporary_name();
+        name(temporary.as_ref())?;
+        let moved = rustix::fs::renameat(&self.parent, &temporary, &self.parent, &self.name);
+        if moved.is_err() {
+            let _ = rustix::fs::unlinkat(&self.parent, &temporary, AtFlags::empty());
+        }
+        Ok(moved?)
     }
 
     fn create_temporary(&self) -> io::Result<(String, File)> {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         loop {
-            let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-            let name = format!(".segue-{}-{number}.tmp", std::process::id());
+            let name = temporary_name();
             match rustix::fs::openat(&self.parent, &name, flags, Mode::from_raw_mode(0o666)) {
                 Ok(file) => return Ok((name, File::from(file))),
                 Err(Errno::EXIST) => {}
@@ -286,7 +328,7 @@ impl Target {
         }
     }
 
-    fn fill(&self, mut file: File, content: &[u8]) -> io::Result<()> {
+    fn fill(&self, mut file: &File, content: &[u8]) -> io::Result<()> {
         file.write_all(content)?;
         if let Some(stat) = &self.stat {
             rustix::fs::fchmod(file.as_fd(), Mode::from_raw_mode(stat.st_mode & 0o7777))?;
@@ -305,6 +347,13 @@ impl Target {
                 && now.st_mtime_nsec == expected.st_mtime_nsec
         })
     }
+}
+
+/// A name that nobody else has.
+fn temporary_name() -> String {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+    format!(".segue-{}-{number}.tmp", std::process::id())
 }
 
 fn kind(stat: &Stat) -> FileType {
