@@ -306,8 +306,13 @@ impl State {
     /// The model to call, after every resume that named another one.
     #[must_use]
     pub fn model(&self) -> Option<&str> {
-        let first = self.identity.as_ref().filter(|first| first.agent == self.agent());
-        self.model.as_deref().or(first?.model.as_deref())
+        self.model.as_deref().or_else(|| self.first_model(self.agent()))
+    }
+
+    /// The model that the session began with, where this is the agent that began.
+    #[must_use]
+    pub fn first_model(&self, agent: &str) -> Option<&str> {
+        self.identity.as_ref().filter(|first| first.agent == agent)?.model.as_deref()
     }
 
     /// Who works, after every hand-off.

@@ -12,7 +12,7 @@ mod checkpoint;
 
 use std::{
     io::{self, BufRead, Read, Write},
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -46,14 +46,6 @@ trait Tool: Sync {
 
     /// Does it. What is returned either way is told to the model.
     fn call(&self, desk: &Desk<'_>, input: &Value) -> Result<String, String>;
-}
-
-/// The arguments that make the server one of a run.
-#[must_use]
-pub fn args(dir: &Path, turn: u32, agent: &str) -> Vec<String> {
-    let dir = dir.to_string_lossy().into_owned();
-    let words = ["mcp", "--dir", &dir, "--turn", &turn.to_string(), "--agent", agent];
-    words.map(str::to_owned).to_vec()
 }
 
 /// Whose run the server belongs to, and where its messages go.

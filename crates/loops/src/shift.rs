@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use segue_core::inbox::Message;
 use segue_core::{
-    Draft, Permission, State,
+    Draft, Permission,
     decide::{self, Next},
     event::{
         AgentChanged, ChangeCause, KnownLimit, Mark, Outcome, PassedOver, Reason, SessionStopped,
@@ -109,7 +109,7 @@ impl Shift<'_> {
         id: Option<String>,
     ) -> Result<(), Refused> {
         let state = supervisor.state();
-        let model = change.model.as_deref().or_else(|| first_model(state, &change.to));
+        let model = change.model.as_deref().or_else(|| state.first_model(&change.to));
         let worker = (self.hire)(&change.to, model).map_err(Refused::Why)?;
         let (permission, caps) = (state.permission(), state.caps);
         if permission == Permission::ReadOnly && !worker.can_be_held() {
@@ -257,11 +257,6 @@ impl Shift<'_> {
         let reason = word(stop.reason);
         self.keeper.packet(supervisor, self.number, &reason)
     }
-}
-
-/// The model that the session began with, where this is the agent that began.
-fn first_model<'a>(state: &'a State, agent: &str) -> Option<&'a str> {
-    state.identity.as_ref().filter(|first| first.agent == agent)?.model.as_deref()
 }
 
 /// The word that a reason has in the journal.

@@ -7,6 +7,7 @@
 mod listen;
 mod memory;
 mod play;
+mod text;
 mod words;
 
 use std::{

@@ -237,11 +237,7 @@ impl Vendor for Codex {
         name: &str,
         bytes: &[u8],
     ) -> Option<PathBuf> {
-        // A fork is not whole without the file that it was forked from.
-        let whole = memchr::memmem::find(bytes, b"\"history_base\"").is_none();
-        let date = name.strip_prefix("rollout-")?.get(..10)?.replace('-', "/");
-        let ours = whole && name.ends_with(&format!("-{id}.jsonl"));
-        ours.then(|| config_dir(world).join("sessions").join(date).join(name))
+        rollout::home_of(&config_dir(world), id, name, bytes)
     }
 }
 

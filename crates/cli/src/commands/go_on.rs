@@ -210,7 +210,7 @@ fn launch_resume(
     let state = session.state();
     // Of another agent the model is its own affair, unless it is the one that began.
     let before = match &ready.change {
-        Some(change) => first_model(&session, &change.to),
+        Some(change) => state.first_model(&change.to),
         None => state.model(),
     };
     let wishes = Wishes {
@@ -243,12 +243,6 @@ fn launch_resume(
     let stop = launch::resume(session, how, worker, around, say_mended)
         .map_err(|error| CommandError::from(error).about(selector))?;
     conclude(context, watcher, selector, &dir, &stop)
-}
-
-/// The model that the session began with, where this is the agent that began.
-fn first_model<'a>(session: &'a Session, agent: &str) -> Option<&'a str> {
-    let first = session.state().identity.as_ref().filter(|first| first.agent == agent);
-    first?.model.as_deref()
 }
 
 fn nothing_to_do(session: &Session, asked: &Request) -> bool {
@@ -293,7 +287,7 @@ fn change(
     if to == state.agent() {
         return Ok(None);
     }
-    let model = asked.model.as_deref().or_else(|| first_model(session, &to));
+    let model = asked.model.as_deref().or_else(|| state.first_model(&to));
     let model = model.or_else(|| config.get("model"));
     let limit = context.home.limit_of(&limit_key(&to, model), context.now());
     if let Some(limit) = limit.filter(|_| !asked.now && !asked.wait) {

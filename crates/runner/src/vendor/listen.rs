@@ -26,6 +26,7 @@ use segue_core::{
     usage::{Price, Usage},
 };
 
+use super::text::{keep_end, keep_start};
 use crate::{
     guardian::Exit,
     supervisor::{Activity, Halt, Supervisor, stop},
@@ -486,18 +487,4 @@ pub(super) fn settle(supervisor: &mut Supervisor<'_>, ended_by_us: bool) -> Resu
         supervisor.note(draft)?;
     }
     Ok(())
-}
-
-/// Adds to a text up to a length: its start is what matters.
-fn keep_start(text: &mut String, more: &str, most: usize) {
-    let room = most.saturating_sub(text.len());
-    text.push_str(&more[..more.floor_char_boundary(room)]);
-}
-
-/// Adds to a text, and lets go of its start when it gets too long.
-fn keep_end(text: &mut String, more: &str, most: usize) {
-    text.push_str(more);
-    if text.len() > most {
-        text.drain(..text.ceil_char_boundary(text.len() - most));
-    }
 }

@@ -78,3 +78,12 @@ pub(super) fn remember(line: &[u8], history: &mut History) {
         _ => {}
     }
 }
+
+/// Where a rollout that was brought from another machine belongs.
+pub(super) fn home_of(config: &Path, id: &str, name: &str, bytes: &[u8]) -> Option<PathBuf> {
+    // A fork is not whole without the file that it was forked from.
+    let whole = memchr::memmem::find(bytes, b"\"history_base\"").is_none();
+    let date = name.strip_prefix("rollout-")?.get(..10)?.replace('-', "/");
+    let ours = whole && name.ends_with(&format!("-{id}.jsonl"));
+    ours.then(|| config.join("sessions").join(date).join(name))
+}
