@@ -15,7 +15,7 @@ use crate::{
         go_on::{Request, say_plan},
         place,
         rewind::{rewind_error, rewind_lines},
-        run::{Manner, launch_new},
+        run::{Manner, Origin, launch_new},
         worker::{Wishes, hire, known_agent, no_such_agent},
     },
     context::Context,
@@ -88,9 +88,8 @@ pub(crate) fn start(
     let manner = Manner { wait: asked.wait, ..Manner::default() };
     // It has been read: the session that it was made from goes on as if it had not been edited.
     let used = format!("resume.json.used-{}", context.now().as_millisecond());
-    let (disk, path) = (session.disk(), session.dir().join("resume.json"));
-    disk.rename(&path, &session.dir().join(used))?;
-    launch_new(context, &config, new, worker, manner, files)
+    let packet = (session.dir().join("resume.json"), session.dir().join(used));
+    launch_new(context, &config, new, worker, manner, Some(Origin { files, packet }))
 }
 
 /// What can't be meant.

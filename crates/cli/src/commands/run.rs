@@ -261,6 +261,14 @@ fn fallback(config: &Config, named: Option<&str>) -> Result<Vec<String>, Command
     words.iter().map(|word| known_agent(word).ok_or_else(|| no_such_agent(word))).collect()
 }
 
+/// What a session begins from that was made of an edited packet.
+pub(crate) struct Origin {
+    /// The checkpoint whose files are brought back first.
+    pub(crate) files: Option<String>,
+    /// The packet, and where it is kept once it is used.
+    pub(crate) packet: (PathBuf, PathBuf),
+}
+
 /// Creates a session and works on it.
 pub(crate) fn launch_new(
     context: &Context,
@@ -268,7 +276,7 @@ pub(crate) fn launch_new(
     new: NewSession,
     worker: Worker,
     manner: Manner,
-    files: Option<String>,
+    origin: Option<Origin>,
 ) -> CommandResult {
     // Before there is a session that could not be started.
     worker.check_price(new.caps)?;
@@ -281,6 +289,14 @@ pub(crate) fn launch_new(
         launch::create(&context.home, new, &around)?
     };
     let dir = session.session().dir().to_owned();
+    let files = match origin {
+        // The new session has it now. Not before: killed on the way, the edit would not count.
+        Some(Origin { files, packet: (from, to) }) => {
+            context.home.disk().rename(&from, &to)?;
+            files
+        }
+        None => None,
+    };
     watcher.began(number, &dir);
     if let Some(terms) = terms(&agent, permission) {
         watcher.remark(&format!("{agent} may {terms}"));
