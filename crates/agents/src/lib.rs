@@ -4,3 +4,4 @@
 pub mod native;
 pub mod report;
 pub mod vendor;
+pub mod verdict;

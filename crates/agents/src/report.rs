@@ -123,16 +123,28 @@ pub fn noted(report: &ProgressReported) -> String {
     }
 }
 
+/// The names of all tools that we serve to the vendors' programs.
+pub const OUR_TOOLS: [&str; 5] =
+    [TOOL, crate::verdict::TOOL, "send_to_agent", "receive_messages", "bridge_status"];
+
+/// Which of our tools this is, whatever the vendor has made of its name.
+#[must_use]
+pub fn our_tool(name: &str) -> Option<&'static str> {
+    let is = |tool: &&&str| name == **tool || name.ends_with(**tool) && name.contains("segue");
+    OUR_TOOLS.iter().find(is).copied()
+}
+
 /// Whether a tool is ours, whatever the vendor has made of its name.
 #[must_use]
 pub fn is_our_tool(name: &str) -> bool {
-    name == TOOL || name.ends_with(TOOL) && name.contains("segue")
+    our_tool(name).is_some()
 }
 
-/// An agent's text without the report at its end.
+/// An agent's text without the block of ours at its end.
 #[must_use]
 pub fn without_block(text: &str) -> &str {
-    match closing_block(text).and_then(|_| text.rfind("```segue")) {
+    let ours = closing_block(text).is_some() || crate::verdict::closing_block(text).is_some();
+    match text.rfind("```segue").filter(|_| ours) {
         Some(at) => &text[..at],
         None => text,
     }
@@ -141,6 +153,13 @@ pub fn without_block(text: &str) -> &str {
 /// The report at the end of an agent's text.
 #[must_use]
 pub fn closing_block(text: &str) -> Option<ProgressReported> {
+    let (_, body) = last_block(text).filter(|(language, _)| *language == "segue")?;
+    let told: Told = serde_json::from_str(&body).ok()?;
+    told.report(Via::Block)
+}
+
+/// The block that a text ends with: its language, and what is in it.
+pub(crate) fn last_block(text: &str) -> Option<(&str, String)> {
     const FENCE: &str = "```";
     let (body, end) = text.trim_end().rsplit_once('\n')?;
     if end.trim() != FENCE {
@@ -150,11 +169,8 @@ pub fn closing_block(text: &str) -> Option<ProgressReported> {
     let begins = |line: &&str| line.trim_start().starts_with(FENCE);
     let lines: Vec<&str> = body.lines().collect();
     let first = lines.iter().rposition(begins)?;
-    if lines[first].trim() != "```segue" {
-        return None;
-    }
-    let told: Told = serde_json::from_str(&lines[first + 1..].join("\n")).ok()?;
-    told.report(Via::Block)
+    let language = lines[first].trim().trim_start_matches('`');
+    Some((language, lines[first + 1..].join("\n")))
 }
 
 /// A field that there is not.

@@ -219,6 +219,8 @@ impl Lab {
             vendor_args: Vec::new(),
             prompt: "go on".into(),
             proof: None,
+            proof_secs: None,
+            pair: None,
             caps: Caps::default(),
             lineage: None,
             packet: None,
@@ -242,6 +244,7 @@ impl Lab {
         }
         let stopped = SessionStopped {
             reason: Reason::Done,
+            agent: None,
             cap: None,
             signal: None,
             resets_at: None,

@@ -111,6 +111,7 @@ fn new_identity(id: SessionId, repo: &str, prompt: String) -> Identity {
 fn stopped() -> SessionStopped {
     SessionStopped {
         reason: Reason::Done,
+        agent: None,
         cap: None,
         signal: None,
         resets_at: None,

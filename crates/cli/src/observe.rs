@@ -149,6 +149,31 @@ impl Observer for Watcher {
         }
     }
 
+    fn aside(&mut self, who: &str, event: &Event) {
+        if self.quiet {
+            return;
+        }
+        if self.json {
+            return print(&json!({ "reviewer": who, "event": event_json(event) }).to_string());
+        }
+        // Their verdicts are told by the session itself, and the rest is for `segue watch`.
+        let shown = matches!(
+            event.body,
+            Body::ToolCalled(_)
+                | Body::WarningRaised(_)
+                | Body::LimitHit(_)
+                | Body::ModelFailed(_)
+                | Body::AgentChanged(_)
+        );
+        if let Some(line) = event_line(event, &self.err, Detail::Short).filter(|_| shown) {
+            self.wipe();
+            let who = self.err.paint(Paint::Dim, &format!("{who} ┊"));
+            for line in line.lines() {
+                say(&format!("  {who} {line}"));
+            }
+        }
+    }
+
     fn progress(&mut self, what: Activity<'_>) {
         if let Some(spinner) = &mut self.spinner {
             spinner.draw(what, &self.err);

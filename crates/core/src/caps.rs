@@ -13,6 +13,9 @@ use crate::{state::State, usage::Micros};
 pub struct Caps {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u32>,
+    /// Attempts of a worker whose work is reviewed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub iterations: Option<u32>,
     /// Model calls within one turn: ends an agent that goes round in circles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
@@ -31,6 +34,7 @@ pub struct Caps {
 #[serde(rename_all = "snake_case")]
 pub enum Cap {
     Turns,
+    Iterations,
     Steps,
     WallClock,
     Tokens,
@@ -45,6 +49,7 @@ impl Cap {
     pub fn flag(self) -> &'static str {
         match self {
             Self::Turns => "--max-turns",
+            Self::Iterations => "--max-iterations",
             Self::Steps => "--max-steps",
             Self::WallClock => "--max-time",
             Self::Tokens => "--max-tokens",
@@ -58,6 +63,7 @@ impl fmt::Display for Cap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Turns => "turns",
+            Self::Iterations => "iterations",
             Self::Steps => "steps",
             Self::WallClock => "wall_clock",
             Self::Tokens => "tokens",
@@ -73,6 +79,7 @@ impl Caps {
     pub fn overridden_by(self, over: Self) -> Self {
         Self {
             turns: over.turns.or(self.turns),
+            iterations: over.iterations.or(self.iterations),
             steps: over.steps.or(self.steps),
             wall_clock_secs: over.wall_clock_secs.or(self.wall_clock_secs),
             tokens: over.tokens.or(self.tokens),
@@ -107,6 +114,18 @@ impl Caps {
         Self { steps: None, ..*self }.against_call(state, now)
     }
 
+    /// The cap that forbids another attempt at `now`, if one does.
+    #[must_use]
+    pub fn against_attempt(&self, state: &State, now: Timestamp) -> Option<Cap> {
+        let terms = state.terms();
+        let accepted = terms.is_some_and(|terms| state.round().is_some_and(|r| r.passes(terms)));
+        let used = if accepted { 0 } else { state.review.iteration };
+        if terms.is_some() && self.iterations.is_some_and(|cap| used >= cap) {
+            return Some(Cap::Iterations);
+        }
+        self.against_turn(state, now)
+    }
+
     /// How much of the wall clock cap is left; `None` where there is no such cap.
     #[must_use]
     pub fn time_left(&self, state: &State, now: Timestamp) -> Option<Duration> {
@@ -132,6 +151,7 @@ mod tests {
         let mut state = State { running_since: Some(at(0)), ..State::default() };
         let caps = Caps {
             turns: Some(2),
+            iterations: None,
             steps: Some(3),
             wall_clock_secs: Some(60),
             tokens: Some(100),

@@ -4,6 +4,7 @@
 //! for recovery: whatever the journal says was left open is exactly what comes next.
 
 use crate::{
+    bridge::PERSON,
     event::{ModelStop, Outcome, Reason, SessionStopped},
     state::{Phase, Progress, Proof, State},
 };
@@ -30,6 +31,18 @@ pub enum Next {
     /// A proof was started and never returned. It may be run again: it only judges.
     SettleProof,
     Prove,
+    /// Let the worker go on: it has not said that it is done.
+    UnfinishedTurn,
+    /// Put the turn before the reviewers.
+    StartReview,
+    /// Some of them have not given their verdict.
+    Review,
+    /// Give the worker what the reviewers have said.
+    ReviewTurn,
+    /// Give the worker what a person has said to it meanwhile.
+    MessageTurn,
+    /// Put what passed on the session's own branch.
+    Commit,
     Finish,
 }
 
@@ -86,12 +99,47 @@ pub fn next(state: &State) -> Next {
         // It was handed over for a reason: whoever was called gets a turn.
         Proof::Passed if state.handing_over => Next::TakeOver,
         _ if !has_proof && state.handing_over => Next::TakeOver,
-        _ if !has_proof => Next::Finish,
+        _ if unfinished(state) => Next::UnfinishedTurn,
+        _ if !has_proof => judged(state),
         Proof::Started => Next::SettleProof,
-        Proof::Passed => Next::Finish,
+        Proof::Passed => judged(state),
         Proof::Failed => Next::ProofTurn,
         Proof::Open | Proof::Unknown => Next::Prove,
     }
+}
+
+/// Whether the worker has yet to say the word for "done".
+fn unfinished(state: &State) -> bool {
+    let word = state.terms().is_some_and(|terms| terms.done.is_some());
+    word && state.review.done_in != state.turn.number
+}
+
+/// What comes after the proof: the reviewers, where there are any.
+fn judged(state: &State) -> Next {
+    let passed = match (state.terms(), state.round()) {
+        (None, _) => true,
+        (Some(terms), _) if terms.reviewers.is_empty() => true,
+        (Some(_), None) => return Next::StartReview,
+        (Some(terms), Some(round)) => {
+            if !round.empty && !round.missing(terms).is_empty() {
+                return Next::Review;
+            }
+            round.passes(terms)
+        }
+    };
+    let said = state.bridge.waiting_for(state.worker()).any(|one| one.message.from == PERSON);
+    match passed {
+        false => Next::ReviewTurn,
+        true if said => Next::MessageTurn,
+        true if state.terms().is_some() && has_branch(state) => Next::Commit,
+        true => Next::Finish,
+    }
+}
+
+/// Whether there is a branch of the session's own that does not have the work yet.
+fn has_branch(state: &State) -> bool {
+    let made = state.worktree.as_ref().is_some_and(|worktree| worktree.made);
+    made && state.review.committed_in != state.turn.number
 }
 
 /// What a crash left behind, in the three classes that a person wants to know.

@@ -13,6 +13,7 @@
 //! seals it: steps without a seal are a reply that never arrived whole.
 
 mod handoff;
+mod review;
 mod session;
 mod vendor;
 mod workspace;
@@ -30,6 +31,10 @@ use crate::{
 pub use handoff::{
     AgentChanged, Blocker, ChangeCause, Decision, KnownLimit, PacketWritten, PassedOver,
     ProgressReported, Via,
+};
+pub use review::{
+    Concern, Delivery, DoneSignalled, MessageDelivered, MessageSent, ReviewStarted,
+    ReviewerStopped, Verdict, VerdictGiven, VerdictSubmitted, WorkCommitted,
 };
 pub use session::{
     Process, Reason, SessionCreated, SessionNamed, SessionResumed, SessionStarted, SessionStopped,
@@ -207,6 +212,16 @@ bodies! {
     "rewind.finished" => RewindFinished,
     "worktree.planned" => WorktreePlanned,
     "worktree.made" => WorktreeMade,
+    /// The reviewers are about to be asked.
+    "review.started" => ReviewStarted,
+    /// In a reviewer's own journal.
+    "verdict.submitted" => VerdictSubmitted,
+    "verdict.given" => VerdictGiven,
+    "reviewer.stopped" => ReviewerStopped,
+    "done.signalled" => DoneSignalled,
+    "work.committed" => WorkCommitted,
+    "message.sent" => MessageSent,
+    "message.delivered" => MessageDelivered,
     /// Something a person should know, which stopped nothing.
     "warning.raised" => WarningRaised,
 }
@@ -227,12 +242,15 @@ pub struct TurnStarted {
     /// What a vendor's program is told stands in its `agent.started`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub briefing: Option<Payload>,
+    /// The messages that are part of the prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<String>,
 }
 
 impl TurnStarted {
     #[must_use]
     pub fn new(prompt: Payload, cause: Cause) -> Self {
-        Self { prompt, cause, briefing: None }
+        Self { prompt, cause, briefing: None, messages: Vec::new() }
     }
 }
 
@@ -247,8 +265,22 @@ pub enum Cause {
     Cut,
     /// Another agent goes on with what the one before had not finished.
     HandOff,
+    /// The reviewers' concerns are the prompt.
+    Review,
+    /// The turn before ended without the word for "done".
+    Unfinished,
+    /// Somebody had something to say.
+    Message,
     #[serde(other)]
     Unknown,
+}
+
+impl Cause {
+    /// Whether the turn begins another attempt, and not the rest of the one before.
+    #[must_use]
+    pub fn is_another_attempt(self) -> bool {
+        !matches!(self, Self::Cut | Self::HandOff)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

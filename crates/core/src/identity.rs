@@ -9,7 +9,10 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{caps::Caps, id::SessionId, packet::Packet, payload::Payload, permission::Permission};
+use crate::{
+    caps::Caps, id::SessionId, packet::Packet, payload::Payload, permission::Permission,
+    review::Terms,
+};
 
 /// The version of `session.json` that this Segue writes.
 pub const VERSION: u32 = 1;
@@ -42,6 +45,12 @@ pub struct Identity {
     /// A command whose success is the loop's rule for "done".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proof: Option<String>,
+    /// The longest that the proof may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proof_secs: Option<u64>,
+    /// Who reviews the work, and by which rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<Terms>,
     #[serde(default)]
     pub caps: Caps,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +86,10 @@ pub struct RepoRef {
 #[serde(rename_all = "snake_case")]
 pub enum LoopKind {
     Solo,
+    /// A worker and its reviewers.
+    Pair,
+    /// One of these reviewers.
+    Review,
     #[serde(other)]
     Unknown,
 }

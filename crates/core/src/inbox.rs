@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::event::ProgressReported;
+use crate::event::{ProgressReported, VerdictSubmitted};
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -12,6 +12,16 @@ use crate::event::ProgressReported;
 pub enum Message {
     /// The agent called the `checkpoint` tool.
     Report { turn: u32, agent: String, report: ProgressReported },
+    /// A reviewer called the `submit_verdict` tool.
+    Verdict { turn: u32, agent: String, said: VerdictSubmitted },
+    /// One participant, or a person, has something to say to another.
+    Said {
+        from: String,
+        to: String,
+        text: String,
+        /// Tells equal words apart that were meant to be said twice.
+        occasion: u64,
+    },
     /// Hand the work to another agent at the end of this turn.
     HandOff {
         to: String,

@@ -6,6 +6,7 @@
 //! Read in this order: [`event`] (what can happen), [`state`] (the fold: what it adds up to),
 //! [`decide`] (what comes next).
 
+pub mod bridge;
 pub mod caps;
 pub mod decide;
 pub mod event;
@@ -16,6 +17,7 @@ pub mod inbox;
 pub mod packet;
 pub mod payload;
 pub mod permission;
+pub mod review;
 pub mod schema;
 pub mod selector;
 pub mod state;

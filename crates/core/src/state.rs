@@ -6,6 +6,7 @@
 
 mod notes;
 mod path;
+mod review;
 mod turn;
 mod vendors;
 
@@ -26,6 +27,7 @@ use crate::{
 
 pub use notes::{CheckRun, Noted, Notes, TouchedFile};
 pub use path::{Checkpoint, Rewind};
+pub use review::{Bridge, MOST_WAITING, Review, Round, Spent, Waiting};
 pub use turn::{Progress, Proof, ToolCall, Turn};
 pub use vendors::VendorSession;
 
@@ -88,6 +90,12 @@ pub struct State {
     /// The session's own worktree.
     #[serde(default)]
     pub worktree: Option<Worktree>,
+    /// The reviews, and what was said in them.
+    #[serde(default)]
+    pub review: Review,
+    /// What the participants say to each other.
+    #[serde(default)]
+    pub bridge: Bridge,
     /// The vendors' own sessions, the last one of each agent.
     #[serde(default)]
     pub vendors: Vec<VendorSession>,
@@ -169,7 +177,8 @@ impl State {
             }
             Body::SessionStopped(stopped) => {
                 self.phase = Phase::Stopped;
-                self.stopped_agent = Some(self.agent().to_owned());
+                let who = stopped.agent.as_deref().unwrap_or_else(|| self.agent());
+                self.stopped_agent = Some(who.to_owned());
                 self.stop = Some(stopped.clone());
             }
             Body::JournalRepaired(_) => self.repairs += 1,
@@ -196,6 +205,14 @@ impl State {
             | Body::RewindFinished(_)
             | Body::WorktreePlanned(_)
             | Body::WorktreeMade(_) => self.apply_to_workspace(&event.body),
+            Body::ReviewStarted(_)
+            | Body::VerdictSubmitted(_)
+            | Body::VerdictGiven(_)
+            | Body::ReviewerStopped(_)
+            | Body::DoneSignalled(_)
+            | Body::WorkCommitted(_)
+            | Body::MessageSent(_)
+            | Body::MessageDelivered(_) => self.apply_to_review(event),
             _ => self.apply_to_turn(event),
         }
     }
@@ -210,12 +227,18 @@ impl State {
     }
 
     fn apply_to_turn(&mut self, event: &Event) {
+        if let Body::TurnStarted(started) = &event.body {
+            self.attempted(started.cause);
+        }
         let turn = &mut self.turn;
         match &event.body {
-            Body::TurnStarted(_) => {
+            Body::TurnStarted(started) => {
+                self.bridge.reached(&started.messages);
                 *turn = Turn {
                     number: event.turn.unwrap_or(turn.number + 1),
                     agent: event.agent.clone().unwrap_or_default(),
+                    question: event.id.clone(),
+                    messages: started.messages.clone(),
                     open: true,
                     ..Turn::default()
                 };

@@ -93,6 +93,7 @@ impl fmt::Display for Status {
             Self::NotSignedIn => "not signed in",
             Self::Silent => "silent",
             Self::Capped(Cap::Turns) => "cap:turns",
+            Self::Capped(Cap::Iterations) => "cap:iterations",
             Self::Capped(Cap::Steps) => "cap:steps",
             Self::Capped(Cap::WallClock) => "cap:wall_clock",
             Self::Capped(Cap::Tokens) => "cap:tokens",

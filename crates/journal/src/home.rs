@@ -22,6 +22,7 @@ use segue_core::{
     caps::Caps,
     event::{Draft, SessionCreated, SessionNamed},
     identity::{self, Lineage, LoopKind, RepoRef},
+    review::Terms,
 };
 
 use crate::{
@@ -53,6 +54,8 @@ pub struct NewSession {
     pub vendor_args: Vec<String>,
     pub prompt: String,
     pub proof: Option<String>,
+    pub proof_secs: Option<u64>,
+    pub pair: Option<Terms>,
     pub caps: Caps,
     pub lineage: Option<Lineage>,
     pub packet: Option<Box<Packet>>,
@@ -181,19 +184,38 @@ impl Home {
     }
 
     fn write_new(&self, new: NewSession, clock: &Clock) -> Result<Located> {
-        let now = clock();
+        let id = self.new_id(clock)?;
+        let at = Located { repo: new.repo.id.clone(), id };
+        self.write_whole(new, id, &self.session_dir(&at), clock)?;
+        Ok(at)
+    }
+
+    /// Creates a session within the directory of another one, which it is a part of: it has no
+    /// number, and is in no list. One that is there already stays as it is.
+    pub fn create_within(&self, dir: &Path, new: NewSession, clock: &Clock) -> Result<()> {
+        if self.disk.exists(&dir.join(JOURNAL)) {
+            return Ok(());
+        }
+        self.write_whole(new, self.new_id(clock)?, dir, clock)
+    }
+
+    fn new_id(&self, clock: &Clock) -> Result<SessionId> {
         let random = random().at(&self.dir)?;
-        let millis = u64::try_from(now.as_millisecond()).unwrap_or_default();
-        let at = Located { repo: new.repo.id.clone(), id: SessionId::from_parts(millis, random) };
-        let dir = self.session_dir(&at);
-        let repo_dir = parent(&dir).to_owned();
-        let unfinished = repo_dir.join(format!(".{}.new", at.id));
+        let millis = u64::try_from(clock().as_millisecond()).unwrap_or_default();
+        Ok(SessionId::from_parts(millis, random))
+    }
+
+    /// Fills a directory under another name, and renames it: a session appears whole.
+    fn write_whole(&self, new: NewSession, id: SessionId, dir: &Path, clock: &Clock) -> Result<()> {
+        let now = clock();
+        let above = parent(dir).to_owned();
+        let unfinished = above.join(format!(".{id}.new"));
         self.create_dir(&unfinished)?;
 
         let disk = &*self.disk;
         let identity = Identity {
             v: identity::VERSION,
-            id: at.id,
+            id,
             created_at: now,
             repo: new.repo,
             workspace: new.workspace,
@@ -204,6 +226,8 @@ impl Home {
             vendor_args: new.vendor_args,
             prompt: blob::payload(disk, &unfinished, &new.prompt)?,
             proof: new.proof,
+            proof_secs: new.proof_secs,
+            pair: new.pair,
             caps: new.caps,
             lineage: new.lineage,
             packet: new.packet,
@@ -216,7 +240,7 @@ impl Home {
         disk.replace(&path, &json).at(&path)?;
 
         let mut journal = Vec::new();
-        let place = Place { seq: 1, prev: Link::first(at.id), synced: 0 };
+        let place = Place { seq: 1, prev: Link::first(id), synced: 0 };
         let path = unfinished.join(JOURNAL);
         line::encode(
             &Draft::from(SessionCreated { identity: identity.into() }),
@@ -227,9 +251,8 @@ impl Home {
         .map_err(|error| Error::json(&path, &error))?;
         disk.replace(&path, &journal).at(&path)?;
 
-        disk.rename(&unfinished, &dir).at(&dir)?;
-        disk.sync_dir(&repo_dir).at(&repo_dir)?;
-        Ok(at)
+        disk.rename(&unfinished, dir).at(dir)?;
+        disk.sync_dir(&above).at(&above)
     }
 
     fn numbers_dir(&self) -> PathBuf {

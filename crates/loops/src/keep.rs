@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::bridge;
 use segue_agents::report;
 use segue_core::{
     Body, Draft, State,
@@ -70,6 +71,8 @@ impl Keeper {
     /// Looks at the workspace. Where it can't be kept, that is no error: the work goes on without.
     #[must_use]
     pub fn new(session: &Session, dir: &Path, when: Checkpoints) -> Self {
+        // Reviewers judge by what has changed.
+        let when = if session.state().terms().is_some() { Checkpoints::Always } else { when };
         let snapshots = match when {
             Checkpoints::Off => Err("checkpoints are switched off".to_owned()),
             when => open(session, dir, when),
@@ -215,18 +218,24 @@ fn file_change(change: &Change) -> FileChange {
     FileChange { path: change.path.to_string_lossy().into_owned(), status }
 }
 
-/// Records the reports that wait in the inbox.
+/// Records what waits in the inbox: reports, verdicts, messages.
 pub fn take_in(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
     for waiting in waiting(supervisor)? {
-        let Message::Report { agent, report, .. } = &waiting.message else { continue };
+        let draft = match &waiting.message {
+            Message::Report { agent, report, .. } => {
+                Draft { agent: Some(agent.clone()), ..Draft::from(report.clone()) }
+            }
+            Message::Verdict { turn, agent, said } => {
+                Draft::from(said.clone()).in_turn(*turn, agent)
+            }
+            _ => continue,
+        };
         if !supervisor.state().notes.taken_in.contains(&waiting.id) {
-            let mut draft = Draft::from(report.clone()).about(&waiting.id);
-            draft.agent = Some(agent.clone());
-            supervisor.commit(draft)?;
+            supervisor.commit(draft.about(&waiting.id))?;
         }
         done_with(supervisor, &waiting)?;
     }
-    Ok(())
+    bridge::take_in(supervisor)
 }
 
 /// What somebody has asked of the session and was not done yet, the oldest first. Whoever does it
@@ -263,23 +272,27 @@ pub fn closing_block(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
     if turn == 0 || supervisor.state().notes.taken_in.contains(&id) {
         return Ok(());
     }
-    let session = supervisor.session().session();
-    let mut last = None;
+    let Some((text, agent)) = last_text(supervisor.session().session(), turn)? else {
+        return Ok(());
+    };
+    let Some(report) = report::closing_block(&text) else { return Ok(()) };
+    let draft = Draft { agent, ..Draft::from(report) };
+    supervisor.note(draft.about(id)).map(drop)
+}
+
+/// The last that was said in a turn, and by whom.
+pub(crate) fn last_text(
+    session: &Session,
+    turn: u32,
+) -> segue_journal::Result<Option<(String, Option<String>)>> {
     for event in session.newest_first()? {
         match event.body {
             Body::TextWritten(written) if event.turn == Some(turn) => {
-                last = Some((written, event.agent));
-                break;
+                return Ok(Some((session.text(&written.text)?, event.agent)));
             }
             Body::TurnStarted(_) => break,
             _ => {}
         }
     }
-    let Some((written, agent)) = last else { return Ok(()) };
-    let Some(report) = report::closing_block(&session.text(&written.text)?) else {
-        return Ok(());
-    };
-    let mut draft = Draft::from(report).about(id);
-    draft.agent = agent;
-    supervisor.note(draft).map(drop)
+    Ok(None)
 }

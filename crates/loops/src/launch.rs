@@ -9,8 +9,8 @@ use segue_core::{
     Permission, State,
     caps::{Cap, Caps},
     event::{
-        AgentChanged, Draft, Mark, Process, Reason, RewindStarted, SessionResumed, SessionStarted,
-        SessionStopped,
+        AgentChanged, Cause, Draft, Mark, Process, Reason, RewindStarted, SessionResumed,
+        SessionStarted, SessionStopped,
     },
     state::Phase,
 };
@@ -19,7 +19,7 @@ use segue_journal::{
     session::Mended,
 };
 use segue_runner::{
-    Agent, Halt, Interrupt, Observer, Supervisor,
+    Agent, Halt, Interrupt, NATIVE, Observer, Supervisor,
     native::{Native, NativeConfig},
     process,
     supervisor::stop,
@@ -28,9 +28,11 @@ use segue_runner::{
 
 use crate::{
     keep::{Checkpoints, Keeper, take_in},
+    panel::Panel,
     rewind,
     shift::{Hire, Shift},
-    solo, worktree,
+    tools::Toolbox,
+    work, worktree,
 };
 
 /// How long processes of a run that died may take to end.
@@ -131,6 +133,14 @@ impl Worker {
         }
     }
 
+    /// How much its model can take in at once.
+    pub(crate) fn context_tokens(&self) -> u64 {
+        match self {
+            Self::Native(native) => native.model.context_tokens(),
+            Self::Vendor(vendor) => vendor.vendor.context_tokens(),
+        }
+    }
+
     pub(crate) fn agent(
         self,
         session: &Session,
@@ -142,7 +152,8 @@ impl Worker {
         let wrong = |source| LaunchError::Workspace { path: workspace.to_owned(), source };
         Ok(match self {
             Self::Native(native) => {
-                Box::new(Native::new(native, workspace, permission).map_err(wrong)?)
+                let agent = Native::new(native, workspace, permission).map_err(wrong)?;
+                Box::new(agent.with_tools(Box::new(Toolbox::of(session, NATIVE))))
             }
             Self::Vendor(vendor) => {
                 std::fs::read_dir(workspace).map_err(wrong)?;
@@ -198,10 +209,28 @@ pub fn create(
     Ok(home.create(new, &around.me, &around.clock)?)
 }
 
+/// What is asked of a session.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub text: String,
+    pub cause: Cause,
+    /// What the answer will be known by.
+    pub question: Option<String>,
+    /// The messages that are part of it.
+    pub messages: Vec<String>,
+}
+
+impl Asked {
+    #[must_use]
+    pub fn by_a_person(text: String) -> Self {
+        Self { text, cause: Cause::Person, question: None, messages: Vec::new() }
+    }
+}
+
 /// How a session is to go on.
 #[derive(Debug, Default)]
 pub struct Resume {
-    pub prompt: Option<String>,
+    pub prompt: Option<Asked>,
     pub caps: Caps,
     pub model: Option<String>,
     pub workspace: Option<PathBuf>,
@@ -226,7 +255,7 @@ pub fn resume(
     if how.prompt.is_some() {
         // As it will be when the session has been resumed: the wall clock starts again.
         let then = State { running_since: None, ..session.state().clone() };
-        if let Some(cap) = caps.against_turn(&then, (around.clock)()) {
+        if let Some(cap) = caps.against_attempt(&then, (around.clock)()) {
             return Err(LaunchError::NoRoom { cap });
         }
     }
@@ -275,7 +304,7 @@ fn workspace(session: &LockedSession) -> PathBuf {
 /// What to do once the session is taken over.
 #[derive(Debug, Default)]
 struct Task {
-    prompt: Option<String>,
+    prompt: Option<Asked>,
     rewind: Option<RewindStarted>,
 }
 
@@ -287,10 +316,11 @@ fn work(
     task: Task,
     around: Surroundings<'_>,
 ) -> Result<SessionStopped, LaunchError> {
-    let Surroundings { clock, interrupt, observer, me, home, number, hire, .. } = around;
+    let Surroundings { clock, interrupt, observer, me, home, number, hire, segue, .. } = around;
     let keeper = Keeper::new(session.session(), &workspace, around.checkpoints);
     let (wait, give_back) = (around.wait, around.give_back);
-    let mut shift = Shift { home, number, workspace, keeper, hire, wait, give_back, agent };
+    let panel = Panel { me: me.clone(), segue, interrupt: interrupt.clone() };
+    let mut shift = Shift { home, number, workspace, keeper, hire, wait, give_back, agent, panel };
     let (disk, dir) = (Arc::clone(session.session().disk()), session.session().dir().to_owned());
     let mut supervisor = Supervisor::new(session, Arc::clone(&clock), interrupt, observer);
     let rewinds = task.rewind.is_some() || supervisor.state().rewind.under_way.is_some();
@@ -306,7 +336,7 @@ fn work(
             false => Ok(()),
         });
     let done = match begun {
-        Ok(()) => solo::run(&mut supervisor, &mut shift, task.prompt.as_deref()),
+        Ok(()) => work::run(&mut supervisor, &mut shift, task.prompt.as_ref()),
         Err(segue_runner::Halt::Stop(stop)) => Ok(*stop),
         Err(segue_runner::Halt::Journal(error)) => Err(error),
     };

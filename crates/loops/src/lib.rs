@@ -1,11 +1,15 @@
 //! Who speaks next, and when to stop. Every loop writes the same journal and is resumed by the
 //! same command.
 
+pub mod bridge;
 pub mod keep;
 pub mod launch;
 pub mod mcp;
+mod panel;
 pub mod place;
+pub mod review;
 pub mod rewind;
 pub mod shift;
-pub mod solo;
+pub mod tools;
+mod work;
 pub mod worktree;

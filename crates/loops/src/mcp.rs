@@ -1,28 +1,18 @@
 //! The server of our own tools, for the agents of the vendors: MCP on standard streams.
 //!
-//! The agent's program starts it for one run (`segue mcp --dir … --turn … --agent …`). It holds no
-//! lock and writes no journal: what a tool has to say goes into the session's `inbox/`, and is on
-//! the disk before the call is answered, because some programs end their servers without a word.
+//! The agent's program starts it for one run (`segue mcp --dir … --turn … --agent …`). Whatever a
+//! tool has to note is on the disk before the call is answered, because some programs end their
+//! servers without a word.
 //!
 //! A line is a message of JSON-RPC 2.0, and so is all that it prints. What it does not know is
-//! refused at once: some programs ask for a newer protocol first, and wait for that. A tool is a
-//! file in `mcp/` and a line in `TOOLS`.
+//! refused at once: some programs ask for a newer protocol first, and wait for that.
 
-mod checkpoint;
-
-use std::{
-    io::{self, BufRead, Read, Write},
-    path::PathBuf,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::io::{self, BufRead, Read, Write};
 
 use segue_agents::{report, vendor::ToolServer};
-use segue_core::inbox::Message;
-use segue_journal::{Disk, inbox, session::JOURNAL};
 use serde_json::{Value, json};
 
-/// Every tool.
-const TOOLS: &[&dyn Tool] = &[&checkpoint::Checkpoint];
+use crate::tools::{Desk, Tool};
 
 /// A longer line is no message of ours. A report is cut to much less.
 const LONGEST_LINE: u64 = 16 << 20;
@@ -35,63 +25,11 @@ const NO_REQUEST: i64 = -32600;
 const NO_METHOD: i64 = -32601;
 const BAD_PARAMS: i64 = -32602;
 
-/// What can be called.
-trait Tool: Sync {
-    fn name(&self) -> &'static str;
-
-    fn description(&self) -> &'static str;
-
-    /// JSON Schema of the input.
-    fn schema(&self) -> Value;
-
-    /// Does it. What is returned either way is told to the model.
-    fn call(&self, desk: &Desk<'_>, input: &Value) -> Result<String, String>;
-}
-
-/// Whose run the server belongs to, and where its messages go.
-pub struct Desk<'a> {
-    pub disk: &'a dyn Disk,
-    /// The session's directory.
-    pub dir: PathBuf,
-    pub turn: u32,
-    pub agent: String,
-}
-
-impl std::fmt::Debug for Desk<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { dir, turn, agent, .. } = self;
-        write!(f, "Desk({}, turn {turn}, {agent})", dir.display())
-    }
-}
-
-impl Desk<'_> {
-    /// Puts a message into the inbox, once: the same one again, as after an answer that got lost,
-    /// is known by its hash for as long as it waits there, which is to the end of the turn.
-    fn put(&self, message: &Message) -> Result<(), String> {
-        let failed = |error: &dyn std::fmt::Display| format!("it could not be noted: {error}");
-        // A session that was removed is not to come back as a directory with an inbox.
-        if !self.disk.exists(&self.dir.join(JOURNAL)) {
-            return Err(failed(&"the session is gone"));
-        }
-        let content = serde_json::to_vec(message).map_err(|error| failed(&error))?;
-        let hash = &blake3::hash(&content).to_hex()[..16];
-        let ending = format!("-{hash}.json");
-        // Without an inbox nothing waits.
-        let names = self.disk.list(&self.dir.join("inbox")).unwrap_or_default();
-        if names.iter().any(|name| name.ends_with(&ending)) {
-            return Ok(());
-        }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let id = format!("{:013}-{hash}", now.as_millis());
-        inbox::put(self.disk, &self.dir, &id, message).map_err(|error| failed(&error))
-    }
-}
-
 /// Answers until there is nothing more to read.
 ///
 /// # Errors
 /// When the streams break.
-pub fn serve(desk: &Desk<'_>, mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
+pub fn serve(desk: &Desk, mut input: impl BufRead, mut output: impl Write) -> io::Result<()> {
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -113,7 +51,7 @@ pub fn serve(desk: &Desk<'_>, mut input: impl BufRead, mut output: impl Write) -
 }
 
 /// What is said to a line; nothing to notices, to answers and to empty lines.
-fn answer(desk: &Desk<'_>, line: &[u8]) -> Option<Value> {
+fn answer(desk: &Desk, line: &[u8]) -> Option<Value> {
     if line.iter().all(u8::is_ascii_whitespace) {
         return None;
     }
@@ -130,7 +68,7 @@ fn answer(desk: &Desk<'_>, line: &[u8]) -> Option<Value> {
         "initialize" => greeting(params),
         "ping" => json!({}),
         "tools/list" => {
-            json!({ "tools": TOOLS.iter().map(|tool| shown(*tool)).collect::<Vec<_>>() })
+            json!({ "tools": desk.tools().map(shown).collect::<Vec<_>>() })
         }
         "tools/call" => match called(desk, params) {
             Ok(result) => result,
@@ -173,9 +111,9 @@ fn shown(tool: &dyn Tool) -> Value {
 }
 
 /// What goes wrong in a tool is a result, which the model sees; not so a tool that there is not.
-fn called(desk: &Desk<'_>, params: &Value) -> Result<Value, String> {
+fn called(desk: &Desk, params: &Value) -> Result<Value, String> {
     let name = params.get("name").and_then(Value::as_str).unwrap_or_default();
-    let Some(tool) = TOOLS.iter().find(|tool| tool.name() == name) else {
+    let Some(tool) = desk.tool(name) else {
         return Err(format!("there is no tool `{name}`"));
     };
     let nothing = json!({});
@@ -188,8 +126,10 @@ fn called(desk: &Desk<'_>, params: &Value) -> Result<Value, String> {
 
 #[cfg(test)]
 mod tests {
-    use segue_core::event::Via;
-    use segue_journal::RealDisk;
+    use std::sync::Arc;
+
+    use segue_core::{event::Via, inbox::Message};
+    use segue_journal::{RealDisk, inbox, session::JOURNAL};
 
     use super::*;
 
@@ -206,7 +146,7 @@ mod tests {
 
         fn say(&self, lines: &str) -> Vec<Value> {
             let dir = self.dir.path().to_owned();
-            let desk = Desk { disk: &RealDisk, dir, turn: 3, agent: "claude".to_owned() };
+            let desk = Desk::new(Arc::new(RealDisk), dir, 3, "claude".to_owned());
             let mut said = Vec::new();
             serve(&desk, lines.as_bytes(), &mut said).unwrap();
             let said = String::from_utf8(said).unwrap();

@@ -16,6 +16,8 @@ use segue_runner::{Agent, Halt, Supervisor, agent, supervisor::stop};
 use crate::{
     keep::{Keeper, asked_for, closing_block, done_with, take_in},
     launch::Worker,
+    panel::Panel,
+    review,
 };
 
 /// Finds someone for the work, by name and model; or says why not.
@@ -33,6 +35,7 @@ pub struct Shift<'a> {
     /// Give the work back to the first agent once its limit is over.
     pub(crate) give_back: bool,
     pub(crate) agent: Box<dyn Agent>,
+    pub(crate) panel: Panel,
 }
 
 impl std::fmt::Debug for Shift<'_> {
@@ -54,6 +57,7 @@ impl Shift<'_> {
     pub(crate) fn boundary(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
         take_in(supervisor)?;
         closing_block(supervisor)?;
+        review::at_turn_end(supervisor)?;
         if supervisor.state().turn.outcome == Some(Outcome::Finished) {
             // Whoever has just worked is not limited, whatever is remembered of it.
             let _ = self.home.forget_limit(&self.agent.limit_key(), supervisor.now());
@@ -138,6 +142,10 @@ impl Shift<'_> {
         supervisor: &mut Supervisor<'_>,
         stop: &SessionStopped,
     ) -> Result<bool, Halt> {
+        // It is a reviewer's affair, and was dealt with there.
+        if stop.agent.is_some() {
+            return Ok(false);
+        }
         let over = matches!(stop.reason, Reason::Done | Reason::Interrupted | Reason::Cap);
         if !over && stop.reason != Reason::HandedOff && self.requested(supervisor)? {
             return Ok(true);

@@ -5,11 +5,14 @@
 
 use std::{collections::HashMap, ops::ControlFlow, path::Path, time::Instant};
 
-use segue_agents::native::{
-    Block, Call, Delta, Model, ModelError, Outcome, Reply, Request, StopReason, ToolSpec,
-    Workspace, price, prompt,
-    retry::Policy,
-    tools::{self, Ended, ShellCall},
+use segue_agents::{
+    native::{
+        Block, Call, Delta, Model, ModelError, Outcome, Reply, Request, StopReason, ToolSpec,
+        Workspace, price, prompt,
+        retry::Policy,
+        tools::{self, Ended, ShellCall},
+    },
+    report,
 };
 use segue_core::{
     Permission,
@@ -48,6 +51,16 @@ pub struct Native {
     policy: Policy,
     conversation: Option<Conversation>,
     repeated: Repeated,
+    /// What the loop gives besides.
+    more: Option<Box<dyn Tools>>,
+}
+
+/// Tools that a loop gives to its agents, besides their own. They touch nothing but its notes.
+pub trait Tools: std::fmt::Debug + Send {
+    fn specs(&self) -> Vec<ToolSpec>;
+
+    /// Does it. What is returned either way is told to the model; nothing where it is no such tool.
+    fn call(&self, turn: u32, name: &str, input: &str) -> Option<Result<String, String>>;
 }
 
 /// What a native agent is made of.
@@ -92,7 +105,18 @@ impl Native {
             policy: config.policy,
             conversation: None,
             repeated: Repeated::default(),
+            more: None,
         })
+    }
+
+    /// The same with more tools.
+    #[must_use]
+    pub fn with_tools(mut self, more: Box<dyn Tools>) -> Self {
+        let known = |spec: &ToolSpec| self.tools.iter().any(|own| own.name == spec.name);
+        let new: Vec<ToolSpec> = more.specs().into_iter().filter(|spec| !known(spec)).collect();
+        self.tools.extend(new);
+        self.more = Some(more);
+        self
     }
 
     /// The conversation as the journal has it now.
@@ -234,7 +258,14 @@ impl Native {
         }
         let started = supervisor.in_turn(ToolStarted {}).about(id);
         supervisor.commit(started)?;
+        let turn = supervisor.state().turn.number;
+        let more = self.more.as_ref().filter(|_| name != report::TOOL);
+        let given = more.and_then(|more| more.call(turn, &name, &input));
         let (outcome, status) = match tools::parse(&name, &input) {
+            _ if given.is_some() => finished(match given {
+                Some(Err(wrong)) => Outcome::error(wrong),
+                done => Outcome::text(done.and_then(Result::ok).unwrap_or_default()),
+            }),
             Err(wrong) => (Outcome::error(wrong), ToolStatus::Failed),
             // A model may ask for what it was not offered.
             Ok(call) if self.read_only && !call.only_reads() => {

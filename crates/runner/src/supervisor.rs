@@ -49,6 +49,7 @@ impl From<SessionStopped> for Halt {
 pub fn stop(reason: Reason, message: impl Into<String>) -> SessionStopped {
     SessionStopped {
         reason,
+        agent: None,
         cap: None,
         signal: None,
         resets_at: None,
@@ -61,6 +62,8 @@ pub fn stop(reason: Reason, message: impl Into<String>) -> SessionStopped {
 pub trait Observer {
     /// An event that is in the journal.
     fn event(&mut self, event: &Event);
+    /// An event of one of the session's parts: a reviewer's, in its own journal.
+    fn aside(&mut self, _who: &str, _event: &Event) {}
     /// What goes on right now and is not in the journal. For the eye only.
     fn progress(&mut self, _what: Activity<'_>) {}
 }
@@ -76,6 +79,19 @@ pub enum Activity<'a> {
     /// Waiting until a limit is over.
     Limited(Duration),
     Running(&'a str),
+}
+
+/// What a turn begins with.
+#[derive(Debug)]
+pub struct Opening<'a> {
+    pub prompt: &'a str,
+    pub cause: Cause,
+    /// What is told in place of the prompt alone.
+    pub briefing: Option<&'a str>,
+    /// What it answers, where the question has a name.
+    pub question: Option<String>,
+    /// The messages that are part of the prompt.
+    pub messages: Vec<String>,
 }
 
 /// One session at work.
@@ -117,6 +133,11 @@ impl<'a> Supervisor<'a> {
     pub fn agent(&self) -> &str {
         let state = self.state();
         if state.turn.open { &state.turn.agent } else { state.agent() }
+    }
+
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     #[must_use]
@@ -162,6 +183,11 @@ impl<'a> Supervisor<'a> {
         Ok(self.session.payload(text)?)
     }
 
+    /// Shows an event of one of the session's parts.
+    pub fn aside(&mut self, who: &str, event: &Event) {
+        self.observer.aside(who, event);
+    }
+
     pub fn progress(&mut self, what: Activity<'_>) {
         self.observer.progress(what);
     }
@@ -171,16 +197,13 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Opens the next turn. The prompt is on the disk before the agent can get it.
-    pub fn start_turn(
-        &mut self,
-        prompt: &str,
-        cause: Cause,
-        briefing: Option<&str>,
-    ) -> Result<(), Halt> {
+    pub fn start_turn(&mut self, opening: Opening<'_>) -> Result<(), Halt> {
+        let Opening { prompt, cause, briefing, question, messages } = opening;
         let prompt = self.payload(prompt)?;
         let briefing = briefing.map(|text| self.payload(text)).transpose()?;
         let number = self.state().turn.number + 1;
-        let draft = Draft::from(TurnStarted { prompt, cause, briefing });
+        let started = TurnStarted { prompt, cause, briefing, messages };
+        let draft = Draft { id: question, ..Draft::from(started) };
         self.commit(draft.in_turn(number, self.agent())).map(drop)
     }
 

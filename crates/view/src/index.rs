@@ -67,6 +67,7 @@ impl StatusFilter {
         "silent",
         "cap",
         "cap:turns",
+        "cap:iterations",
         "cap:steps",
         "cap:wall_clock",
         "cap:tokens",

@@ -130,7 +130,8 @@ fn headline(state: &State, going: &Going<'_>) -> String {
         Some(stop) => format!("stopped: {}", sanitize(stop.message.trim_end_matches('.'))),
         None => "never started".to_owned(),
     };
-    format!("↻ resume {sign}{} \"{title}\" · solo · {agent} · {how}, {ago}", going.selector)
+    let kind = if state.terms().is_some() { "pair" } else { "solo" };
+    format!("↻ resume {sign}{} \"{title}\" · {kind} · {agent} · {how}, {ago}", going.selector)
 }
 
 fn continuation(state: &State, going: &Going<'_>) -> String {
@@ -156,6 +157,12 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
         Next::Ask => "nothing: it was rewound, and waits for a prompt".to_owned(),
         Next::GiveUp => "nothing: the model refused; give it another prompt".to_owned(),
         Next::SettleProof | Next::Prove => format!("the proof after turn {number}"),
+        Next::UnfinishedTurn => format!("turn {}: it has not said that it is done", number + 1),
+        Next::StartReview => format!("the review of turn {number}"),
+        Next::Review => reviewing(state),
+        Next::ReviewTurn => format!("turn {}, with what the reviewers said", number + 1),
+        Next::MessageTurn => format!("turn {}, with what was said to it meanwhile", number + 1),
+        Next::Commit => "the commit of what has passed".to_owned(),
         Next::Finish => "nothing is left but to say that it is done".to_owned(),
         Next::Turn if state.turn.spawns > 0 => format!("turn {number}, where it was broken off"),
         Next::Turn => match decide::step(state) {
@@ -170,10 +177,36 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
             Step::EndTurn(_) => format!("the end of turn {number}"),
         },
     };
+    let what = match state.terms() {
+        Some(_) => format!("{}, {what}", iteration(state, going)),
+        None => what,
+    };
     match vendor_line(state, going) {
         Some(vendor) => format!("{what} ({vendor})"),
         None => format!("{what} ({model})"),
     }
+}
+
+/// Which attempt it is at, as it will be counted.
+fn iteration(state: &State, going: &Going<'_>) -> String {
+    let now = state.review.iteration.max(1);
+    match going.caps.iterations {
+        Some(most) => format!("iteration {now} of {most}"),
+        None => format!("iteration {now}"),
+    }
+}
+
+/// Who is still to speak, and who has spoken.
+fn reviewing(state: &State) -> String {
+    let (Some(terms), Some(round)) = (state.terms(), state.round()) else {
+        return "the review".to_owned();
+    };
+    let missing: Vec<&str> = round.missing(terms).iter().map(|seat| seat.name.as_str()).collect();
+    let mut text = format!("the review by {}", missing.join(", "));
+    for (name, verdict) in &round.verdicts {
+        text.push_str(&format!("; {name} has said {verdict:?}").to_lowercase());
+    }
+    text
 }
 
 /// Which of the vendor's sessions goes on; nothing for the native agent.
@@ -198,9 +231,15 @@ fn reached(state: &State, going: &Going<'_>) -> Option<Cap> {
     // As it will be then: the wall clock starts again.
     let state = &State { running_since: None, ..state.clone() };
     let turn = || going.caps.against_turn(state, going.now);
+    let attempt = || going.caps.against_attempt(state, going.now);
     match decide::next(state) {
-        _ if going.prompt.is_some() => turn(),
-        Next::FirstTurn | Next::ProofTurn | Next::GoOn => turn(),
+        _ if going.prompt.is_some() => attempt(),
+        Next::FirstTurn
+        | Next::ProofTurn
+        | Next::ReviewTurn
+        | Next::MessageTurn
+        | Next::UnfinishedTurn => attempt(),
+        Next::GoOn => turn(),
         Next::Turn if decide::step(state) == Step::CallModel => {
             going.caps.against_call(state, going.now)
         }

@@ -13,6 +13,7 @@
 
 mod passage;
 mod program;
+mod review;
 
 use jiff::Timestamp;
 use segue_core::{
@@ -82,6 +83,14 @@ impl Out<'_> {
 
     fn one(&mut self, indent: usize, sign: (Paint, &str), paint: Paint, text: &str) {
         self.line(indent, sign, &[(paint, text.to_owned())]);
+    }
+
+    /// A text that may need several lines, whole.
+    fn wrapped(&mut self, indent: usize, paint: Paint, text: &str) {
+        let stamp = if self.full() { 10 } else { 0 };
+        for line in wrap(text, self.style.width.saturating_sub(indent + stamp)) {
+            self.one(indent, (paint, ""), paint, &line);
+        }
     }
 
     /// A text of several lines, cut where it is to be short.
@@ -199,6 +208,14 @@ impl Out<'_> {
             | Body::AgentExited(_)
             | Body::UsageReported(_)
             | Body::QuotaTold(_) => self.program(&event.body),
+            Body::ReviewStarted(_)
+            | Body::VerdictSubmitted(_)
+            | Body::VerdictGiven(_)
+            | Body::ReviewerStopped(_)
+            | Body::DoneSignalled(_)
+            | Body::WorkCommitted(_)
+            | Body::MessageSent(_)
+            | Body::MessageDelivered(_) => self.review(event),
             _ => self.passage(event),
         }
     }

@@ -111,6 +111,9 @@ fn raised(cap: Cap, state: &State) -> Option<String> {
     let twice = |cap: u64, used: u64| cap.max(used).max(1).saturating_mul(2);
     match cap {
         Cap::Turns => Some(twice(state.caps.turns?.into(), state.turn.number.into()).to_string()),
+        Cap::Iterations => {
+            Some(twice(state.caps.iterations?.into(), state.review.iteration.into()).to_string())
+        }
         Cap::Steps => Some(twice(state.caps.steps?.into(), state.turn.calls.into()).to_string()),
         Cap::Tokens => Some(twice(state.caps.tokens?, state.usage.total()).to_string()),
         Cap::Cost => {
@@ -219,7 +222,9 @@ fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     if let Some(model) = state.model() {
         agent = format!("{agent} · {model}");
     }
-    page.line("agent", Paint::Plain, &sanitize(&agent));
+    let label = if state.terms().is_some() { "worker" } else { "agent" };
+    page.line(label, Paint::Plain, &sanitize(&agent));
+    review_lines(state, page);
     for vendor in &state.vendors {
         let id = vendor.id.as_deref().unwrap_or("not told yet");
         let version = vendor.version.as_deref().map(|version| format!(" {version}"));
@@ -246,6 +251,43 @@ fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     page.line("created", Paint::Plain, &text);
     if let Some(text) = &state.last_text {
         page.wrapped("last words", Paint::Plain, &sanitize(text));
+    }
+}
+
+/// Who reviews, how far it is, and what is open.
+fn review_lines(state: &State, page: &mut Page<'_>) {
+    let Some(terms) = state.terms() else { return };
+    for seat in &terms.reviewers {
+        let spent = state.review.reviewers.iter().find(|one| one.name == seat.name);
+        let who = spent.map_or(seat.agent.as_str(), |one| one.agent.as_str());
+        let ids = spent.map(|one| one.vendor_sessions.join(", ")).unwrap_or_default();
+        let round = state.round();
+        let said =
+            round.and_then(|round| round.verdicts.iter().find(|(name, _)| *name == seat.name));
+        let said = said.map(|(_, verdict)| format!(" · {verdict:?}").to_lowercase());
+        let agent = if who == seat.name { String::new() } else { format!(" ({who})") };
+        let ids = if ids.is_empty() { ids } else { format!(" · {ids}") };
+        let text = format!("{}{agent}{}{ids}", seat.name, said.unwrap_or_default());
+        page.line("reviewer", Paint::Plain, &sanitize(&text));
+    }
+    let review = &state.review;
+    let rule = match terms.reviewers.len() {
+        0 | 1 => String::new(),
+        _ => format!(" · {} must pass", terms.consensus.word()),
+    };
+    let text = format!(
+        "iteration {} · {} passes, {} fails{rule}",
+        review.iteration, review.passes, review.fails
+    );
+    page.line("review", Paint::Plain, &text);
+    for entry in review.ledger.open() {
+        let again = if entry.is_escalated() { ", raised again" } else { "" };
+        let text = format!("{} ({}{again}): {}", entry.what.id, entry.reviewer, entry.what.concern);
+        page.wrapped("open", Paint::Yellow, &sanitize(&text));
+    }
+    if state.bridge.total() > 0 {
+        let (all, waiting) = (state.bridge.total(), state.bridge.waiting.len());
+        page.line("messages", Paint::Plain, &format!("{all}, {waiting} not delivered"));
     }
 }
 
@@ -299,6 +341,9 @@ fn caps(state: &State, until: Timestamp) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(cap) = caps.turns {
         lines.push(format!("turns {} of {cap}", state.turn.number));
+    }
+    if let Some(cap) = caps.iterations.filter(|_| state.terms().is_some()) {
+        lines.push(format!("iterations {} of {cap}", state.review.iteration));
     }
     if let Some(cap) = caps.steps {
         lines.push(format!("model calls of the turn {} of {cap}", state.turn.calls));

@@ -123,6 +123,8 @@ fn new_session(
         vendor_args: Vec::new(),
         prompt: String::new(),
         proof: identity.proof.clone(),
+        proof_secs: identity.proof_secs,
+        pair: identity.pair.clone(),
         caps: identity.caps,
         lineage: Some(Lineage {
             from: session.id(),

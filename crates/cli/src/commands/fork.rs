@@ -81,6 +81,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         vendor_args: identity.vendor_args.clone(),
         prompt: args.prompt,
         proof: identity.proof.clone(),
+        proof_secs: identity.proof_secs,
+        pair: identity.pair.clone(),
         caps: config.caps().overridden_by(args.caps.caps()),
         lineage: Some(Lineage {
             from: session.id(),

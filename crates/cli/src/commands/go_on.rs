@@ -13,7 +13,7 @@ use segue_core::{
 use segue_journal::{Session, session::Mended};
 use segue_loops::{
     keep::Keeper,
-    launch::{self, Resume},
+    launch::{self, Asked, Resume},
     place::Place,
     rewind,
 };
@@ -226,7 +226,7 @@ fn launch_resume(
     let named = model.filter(|_| asked.model.is_some());
     let change = ready.change.map(|change| AgentChanged { model: named.clone(), ..change });
     let how = Resume {
-        prompt: asked.prompt,
+        prompt: asked.prompt.map(Asked::by_a_person),
         caps: asked.caps,
         model: if change.is_some() { None } else { named },
         workspace: Some(ready.place.dir).filter(|dir| Some(dir.as_path()) != state.workspace()),

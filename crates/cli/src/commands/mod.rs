@@ -2,6 +2,7 @@
 
 mod agents;
 mod ask;
+mod bridge;
 mod carry;
 mod config;
 mod demo;
@@ -18,6 +19,7 @@ mod list;
 mod log;
 mod mcp;
 mod offer;
+mod pair;
 mod pick;
 mod place;
 mod resume;
@@ -34,6 +36,7 @@ use crate::{context::Context, error::CommandResult};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Run(run::Args),
+    Pair(Box<pair::Args>),
     Resume(resume::Args),
     Handoff(handoff::Args),
     Rewind(rewind::Args),
@@ -44,6 +47,7 @@ pub(crate) enum Command {
     Show(show::Args),
     Log(log::Args),
     Watch(watch::Args),
+    Bridge(bridge::Args),
     Verify(verify::Args),
     Rm(rm::Args),
     Gc(gc::Args),
@@ -63,6 +67,8 @@ impl Command {
     pub(crate) fn run(self, context: &Context) -> CommandResult {
         match self {
             Self::Run(args) => run::run(context, args),
+            Self::Pair(args) => pair::run(context, *args),
+            Self::Bridge(args) => bridge::run(context, args),
             Self::Resume(args) => resume::run(context, args),
             Self::Handoff(args) => handoff::run(context, &args),
             Self::Rewind(args) => rewind::run(context, args),

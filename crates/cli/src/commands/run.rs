@@ -78,6 +78,9 @@ pub(crate) struct Args {
     /// The work is done when this command succeeds; its output is the next prompt until then
     #[arg(long, value_name = "COMMAND")]
     proof: Option<String>,
+    /// The longest that the proof may take: 90s, 15m, 2h [default: 30m]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, requires = "proof")]
+    proof_time: Option<std::time::Duration>,
     /// Who goes on when the agent runs into its limit, in this order: codex,gemini,native
     #[arg(long, value_name = "AGENTS", help_heading = "Limits and hand-offs")]
     fallback: Option<String>,
@@ -112,6 +115,9 @@ pub(crate) struct CapFlags {
     /// Stop after so many turns
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Caps")]
     max_turns: Option<u32>,
+    /// Stop after so many attempts of a pair's worker
+    #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Caps")]
+    max_iterations: Option<u32>,
     /// Stop after so many model calls in one turn
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Caps")]
     max_steps: Option<u32>,
@@ -143,6 +149,7 @@ impl CapFlags {
     pub(crate) fn caps(&self) -> Caps {
         Caps {
             turns: self.max_turns,
+            iterations: self.max_iterations,
             steps: self.max_steps,
             wall_clock_secs: self.max_time.map(|time| time.as_secs().max(1)),
             tokens: self.max_tokens,
@@ -152,9 +159,7 @@ impl CapFlags {
 }
 
 pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
-    if args.proof.as_ref().is_some_and(|command| command.trim().is_empty()) {
-        return Err(CommandError::usage("--proof is empty: such a proof would always pass"));
-    }
+    check_proof(args.proof.as_deref())?;
     let config = context.config()?;
     if args.resume || args.from.is_some() {
         return resumed(context, args);
@@ -198,6 +203,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         vendor_args: args.vendor_args,
         prompt,
         proof: args.proof,
+        proof_secs: proof_secs(&config, args.proof_time),
+        pair: None,
         caps: config.caps().overridden_by(args.caps.caps()),
         lineage: None,
         packet: None,
@@ -210,6 +217,14 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     launch_new(context, &config, new, worker, manner, None)
 }
 
+/// An empty command succeeds.
+pub(crate) fn check_proof(proof: Option<&str>) -> Result<(), CommandError> {
+    match proof.is_some_and(|command| command.trim().is_empty()) {
+        true => Err(CommandError::usage("--proof is empty: such a proof would always pass")),
+        false => Ok(()),
+    }
+}
+
 /// `segue run x --resume "…"`: the latest session of this repository, or the one after `--from`,
 /// goes on with this agent.
 fn resumed(context: &Context, args: Args) -> CommandResult {
@@ -217,7 +232,7 @@ fn resumed(context: &Context, args: Args) -> CommandResult {
     let (agent, prompt) = words(&args)?;
     let wanted = agent.map(|word| known_agent(word).ok_or_else(|| no_such_agent(word)));
     let prompt = match prompt.is_some() || args.prompt_file.is_some() {
-        true => Some(read_prompt(context, prompt, args.prompt_file.as_deref(), NATIVE)?),
+        true => Some(read_prompt(context, prompt, args.prompt_file.as_deref(), "segue run")?),
         false => None,
     };
     let found = match args.from.as_deref() {
@@ -256,7 +271,7 @@ fn check_resumable(args: &Args) -> Result<(), CommandError> {
 }
 
 /// Who goes on after a limit, by their full names: a typing error should not wait for the limit.
-fn fallback(config: &Config, named: Option<&str>) -> Result<Vec<String>, CommandError> {
+pub(crate) fn fallback(config: &Config, named: Option<&str>) -> Result<Vec<String>, CommandError> {
     let words = named.map_or_else(|| config.fallback(), crate::config::words);
     words.iter().map(|word| known_agent(word).ok_or_else(|| no_such_agent(word))).collect()
 }
@@ -320,6 +335,12 @@ pub(crate) struct Manner {
     pub(crate) give_back: bool,
 }
 
+/// The longest that a proof may take, as far as somebody has said so.
+pub(crate) fn proof_secs(config: &Config, named: Option<std::time::Duration>) -> Option<u64> {
+    let time = named.or_else(|| config.duration("proof.time"));
+    time.map(|time| time.as_secs().max(1))
+}
+
 pub(crate) fn surroundings<'a>(
     context: &'a Context,
     config: &'a Config,
@@ -367,7 +388,11 @@ fn agent_and_prompt(
             _ => error,
         }
     })?;
-    let prompt = read_prompt(context, prompt, args.prompt_file.as_deref(), &agent)?;
+    let command = match agent.as_str() {
+        NATIVE => "segue run".to_owned(),
+        agent => format!("segue run {agent}"),
+    };
+    let prompt = read_prompt(context, prompt, args.prompt_file.as_deref(), &command)?;
     Ok((agent, prompt))
 }
 
@@ -396,11 +421,11 @@ fn quoted(words: &[&str]) -> String {
     }
 }
 
-fn read_prompt(
+pub(crate) fn read_prompt(
     context: &Context,
     given: Option<&str>,
     file: Option<&Path>,
-    agent: &str,
+    command: &str,
 ) -> Result<String, CommandError> {
     let text = match (given, file) {
         (Some(_), Some(_)) => {
@@ -414,8 +439,7 @@ fn read_prompt(
         (None, None) => String::new(),
     };
     if text.trim().is_empty() {
-        let agent = if agent == NATIVE { String::new() } else { format!("{agent} ") };
-        let example = format!("segue run {agent}\"Fix the failing test\"");
+        let example = format!("{command} \"Fix the failing test\"");
         return Err(CommandError::usage("there is no prompt").hint(example));
     }
     Ok(text)

@@ -98,6 +98,9 @@ pub enum Reason {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionStopped {
     pub reason: Reason,
+    /// Who ran into it, where that is not the one who works.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<Cap>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

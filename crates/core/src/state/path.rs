@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Phase, Proof, State, Turn, VendorSession, Worktree};
+use super::{Phase, Proof, Review, State, Turn, VendorSession, Worktree};
 use crate::event::{Body, CheckpointSkipped, CheckpointTaken, Mark, Outcome, RewindStarted, Span};
 
 /// The workspace at one point.
@@ -54,6 +54,9 @@ pub struct Before {
     /// The vendors' sessions as they were.
     #[serde(default)]
     pub vendors: Vec<VendorSession>,
+    /// The reviews as they were.
+    #[serde(default)]
+    pub review: Option<Box<Review>>,
     /// The rewind ended a turn that was not finished.
     #[serde(default)]
     pub unfinished: bool,
@@ -166,6 +169,7 @@ impl State {
             safety: done.files.is_some().then(|| done.safety.clone()),
             conversation: done.path.is_some(),
             vendors: self.vendors.clone(),
+            review: self.terms().map(|_| Box::new(self.review.clone())),
             unfinished: self.turn.outcome == Some(Outcome::Superseded),
         };
         let taken_back = self.rewind.last.replace(before).filter(|_| done.undo);
@@ -174,6 +178,9 @@ impl State {
         let unfinished = taken_back.as_ref().is_some_and(|before| before.unfinished);
         if let Some(before) = taken_back {
             self.vendors = before.vendors;
+            if let Some(review) = before.review {
+                self.review = *review;
+            }
         }
         for vendor in &mut self.vendors {
             match done.cuts.iter().find(|cut| cut.agent == vendor.agent) {
@@ -188,6 +195,9 @@ impl State {
         }
         self.vendors.retain(|vendor| vendor.id.is_some() || vendor.turn <= done.to_turn);
         self.rewind.path = Some(path);
+        if !done.undo {
+            self.forget_reviews(done.to_turn);
+        }
         self.rewind.since = now;
         self.rewind.waits = !done.undo;
         // What the rewind broke off is taken up again when it is taken back.

@@ -17,6 +17,12 @@ pub struct Turn {
     /// Who it was given to.
     #[serde(default)]
     pub agent: String,
+    /// What it answers, where the question has a name.
+    #[serde(default)]
+    pub question: Option<String>,
+    /// The messages that were part of its prompt.
+    #[serde(default)]
+    pub messages: Vec<String>,
     pub open: bool,
     /// Model calls so far that were answered.
     pub calls: u32,

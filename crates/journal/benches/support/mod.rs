@@ -36,6 +36,8 @@ pub(crate) fn create(dir: &Path) -> Result<LockedSession> {
         vendor_args: Vec::new(),
         prompt: "measure".into(),
         proof: None,
+        proof_secs: None,
+        pair: None,
         caps: Caps::default(),
         lineage: None,
         packet: None,

@@ -41,6 +41,8 @@ pub(crate) fn new(prompt: &str) -> NewSession {
         vendor_args: Vec::new(),
         prompt: prompt.into(),
         proof: None,
+        proof_secs: None,
+        pair: None,
         caps: Caps::default(),
         lineage: None,
         packet: None,

@@ -5,13 +5,15 @@ use segue_core::{
     caps::{Cap, Caps},
     event::{
         AgentChanged, AgentExited, AgentIntroduced, AgentStarted, Blocker, Body, Cause,
-        ChangeCause, CheckpointSkipped, CheckpointTaken, Decision, Draft, Entry, Failure,
-        FileChange, FileStatus, JournalRepaired, LimitHit, Mark, ModelCalled, ModelFailed,
-        ModelReplied, ModelStop, Outcome, PacketWritten, PassedOver, Process, ProgressReported,
-        ProofReturned, ProofStarted, QuotaTold, Reason, RewindFinished, RewindStarted,
+        ChangeCause, CheckpointSkipped, CheckpointTaken, Concern, Decision, Delivery,
+        DoneSignalled, Draft, Entry, Failure, FileChange, FileStatus, JournalRepaired, LimitHit,
+        Mark, MessageDelivered, MessageSent, ModelCalled, ModelFailed, ModelReplied, ModelStop,
+        Outcome, PacketWritten, PassedOver, Process, ProgressReported, ProofReturned, ProofStarted,
+        QuotaTold, Reason, ReviewStarted, ReviewerStopped, RewindFinished, RewindStarted,
         SessionNamed, SessionResumed, SessionStarted, SessionStopped, Span, ThinkingWritten,
         ToolCalled, ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted, UsageReported,
-        Via, WarningRaised, WorktreeMade, WorktreePlanned,
+        Verdict, VerdictGiven, VerdictSubmitted, Via, WarningRaised, WorkCommitted, WorktreeMade,
+        WorktreePlanned,
     },
     usage::{Micros, Usage},
 };
@@ -104,6 +106,7 @@ fn closing(turn: u32) -> Vec<Step> {
     ];
     if turn.is_multiple_of(3) {
         steps.extend(vendor_run(turn));
+        steps.extend(review(turn));
     }
     if turn.is_multiple_of(4) {
         steps.extend(passage(turn));
@@ -172,6 +175,69 @@ fn passage(turn: u32) -> Vec<Step> {
     ]
 }
 
+/// What a worker and its reviewers leave.
+fn review(turn: u32) -> Vec<Step> {
+    let concern = Concern {
+        id: "C1".into(),
+        category: "tests".into(),
+        concern: "kein Test für „ß“".into(),
+        evidence: "füße.rs:3".into(),
+        next_step: "einen schreiben".into(),
+        again: None,
+    };
+    let said = VerdictSubmitted {
+        verdict: Verdict::Fail,
+        concerns: vec![concern],
+        summary: Some("fast".into()),
+        via: Via::Block,
+    };
+    let started = ReviewStarted {
+        iteration: turn,
+        reviewers: vec!["claude".into()],
+        from: Some("a".repeat(40)),
+        to: Some("b".repeat(40)),
+        files: Some(2),
+    };
+    let stopped = ReviewerStopped {
+        reviewer: "claude".into(),
+        agent: "claude".into(),
+        session: segue_core::SessionId::from_parts(1, 1),
+        reason: Reason::Done,
+        message: "the verdict is given".into(),
+        resets_at: None,
+        vendor_sessions: vec!["5f1e23".into()],
+        usage: Usage { input: 7 * u64::from(turn), ..Usage::default() },
+        cost_micros: Micros(3 * u64::from(turn)),
+        unpriced_calls: 0,
+    };
+    let sent = MessageSent {
+        from: "person".into(),
+        to: "native".into(),
+        text: Payload::inline("behalte die alte API\nbitte"),
+    };
+    let delivered = MessageDelivered {
+        to: "native".into(),
+        messages: vec![format!("message_{turn}")],
+        by: Delivery::Tool,
+    };
+    let given = VerdictGiven {
+        iteration: turn,
+        reviewer: "claude".into(),
+        agent: "claude".into(),
+        said: said.clone(),
+    };
+    vec![
+        (None, DoneSignalled { signal: "FERTIG".into() }.into()),
+        (None, started.into()),
+        (Some("verdict"), said.into()),
+        (None, stopped.into()),
+        (Some("review"), given.into()),
+        (Some("message"), sent.into()),
+        (None, delivered.into()),
+        (None, WorkCommitted { commit: "c".repeat(40), branch: "segue/1-x".into() }.into()),
+    ]
+}
+
 /// What a vendor's program leaves.
 fn vendor_run(turn: u32) -> Vec<Step> {
     let id = Some(format!("5f1e23-{turn}"));
@@ -204,6 +270,7 @@ fn vendor_run(turn: u32) -> Vec<Step> {
 fn interruption(by: &Process, caps: Caps) -> Vec<Draft> {
     let stopped = SessionStopped {
         reason: Reason::Cap,
+        agent: None,
         cap: Some(Cap::Turns),
         signal: None,
         resets_at: Some(time(60_000)),

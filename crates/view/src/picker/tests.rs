@@ -31,6 +31,7 @@ fn row(number: u64, prompt: &str) -> Row {
         phase: Phase::Stopped,
         stop: Some(SessionStopped {
             reason: Reason::Cap,
+            agent: None,
             cap: Some(Cap::Steps),
             signal: None,
             resets_at: None,

@@ -68,6 +68,7 @@ pub(crate) fn started() -> SessionStarted {
 pub(crate) fn stopped(reason: Reason) -> SessionStopped {
     SessionStopped {
         reason,
+        agent: None,
         cap: None,
         signal: None,
         resets_at: None,

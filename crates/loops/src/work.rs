@@ -1,8 +1,8 @@
-//! One agent: turns until it is done, or a cap.
+//! The loop: turns until the work is done, or a cap.
 //!
-//! "Done" is the proof's word where there is a proof command, and the agent's own where there is
-//! none. What comes next is decided from the journal alone ([`segue_core::decide::next`]), so a
-//! resumed session goes on in this same loop.
+//! "Done" is the reviewers' word where there are any, the proof's where there is a proof command,
+//! and the agent's own where there is neither. What comes next is decided from the journal alone
+//! ([`segue_core::decide::next`]), so a resumed session goes on in this same loop.
 
 use std::{path::Path, time::Duration};
 
@@ -17,10 +17,10 @@ use segue_core::{
 };
 use segue_runner::{
     Halt, NATIVE, Supervisor, briefing, shell,
-    supervisor::{capped, stop},
+    supervisor::{Opening, capped, stop},
 };
 
-use crate::shift::Shift;
+use crate::{bridge, launch::Asked, review, shift::Shift};
 
 /// The longest that a proof may take.
 const PROOF_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -34,7 +34,7 @@ const GO_ON: &str = "Your last reply was cut off at its length limit. Go on from
 pub(crate) fn run(
     supervisor: &mut Supervisor<'_>,
     shift: &mut Shift<'_>,
-    prompt: Option<&str>,
+    prompt: Option<&Asked>,
 ) -> Result<SessionStopped, segue_journal::Error> {
     let mut done = prompted(supervisor, shift, prompt).and_then(|()| work(supervisor, shift));
     loop {
@@ -55,9 +55,9 @@ pub(crate) fn run(
 fn prompted(
     supervisor: &mut Supervisor<'_>,
     shift: &mut Shift<'_>,
-    prompt: Option<&str>,
+    prompt: Option<&Asked>,
 ) -> Result<(), Halt> {
-    let Some(prompt) = prompt else {
+    let Some(asked) = prompt else {
         // It may have waited since the run before.
         return shift.requested(supervisor).map(drop);
     };
@@ -66,7 +66,7 @@ fn prompted(
         supervisor.end_turn(Outcome::Superseded)?;
     }
     shift.boundary(supervisor)?;
-    start_turn(supervisor, shift, prompt, Cause::Person)
+    start_asked(supervisor, shift, asked.clone())
 }
 
 fn work(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<SessionStopped, Halt> {
@@ -95,6 +95,18 @@ fn work(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<Sessio
                 let prompt = proof_prompt(supervisor)?;
                 start_turn(supervisor, shift, &prompt, Cause::Proof)?;
             }
+            Next::UnfinishedTurn => {
+                let prompt = review::unfinished(supervisor);
+                start_turn(supervisor, shift, &prompt, Cause::Unfinished)?;
+            }
+            Next::StartReview => review::start(supervisor, shift)?,
+            Next::Review => review::review(supervisor, shift)?,
+            Next::ReviewTurn => {
+                let prompt = review::feedback(supervisor);
+                start_turn(supervisor, shift, &prompt, Cause::Review)?;
+            }
+            Next::MessageTurn => start_turn(supervisor, shift, "", Cause::Message)?,
+            Next::Commit => review::commit(supervisor, shift)?,
             Next::GoOn => start_turn(supervisor, shift, GO_ON, Cause::Cut)?,
             Next::Turn => shift.agent.turn(supervisor)?,
             Next::SettleProof => {
@@ -115,20 +127,50 @@ fn start_turn(
     prompt: &str,
     cause: Cause,
 ) -> Result<(), Halt> {
+    // What is only the rest of an answer answers the same question.
+    let question = supervisor.state().turn.question.clone();
+    let question = question.filter(|_| !cause.is_another_attempt());
+    let asked = Asked { text: prompt.to_owned(), cause, question, messages: Vec::new() };
+    start_asked(supervisor, shift, asked)
+}
+
+fn start_asked(
+    supervisor: &mut Supervisor<'_>,
+    shift: &Shift<'_>,
+    mut asked: Asked,
+) -> Result<(), Halt> {
     let state = supervisor.state();
-    if let Some(cap) = state.caps.against_turn(state, supervisor.now()) {
+    let cap = match asked.cause.is_another_attempt() {
+        true => state.caps.against_attempt(state, supervisor.now()),
+        false => state.caps.against_turn(state, supervisor.now()),
+    };
+    if let Some(cap) = cap {
         return Err(capped(cap).into());
+    }
+    let session = supervisor.session().session();
+    if asked.question.is_none() {
+        let (letters, ids) = bridge::letters(session, state.worker())?;
+        if !ids.is_empty() {
+            let head = if asked.text.is_empty() { "" } else { "\n\nMessages for you:\n" };
+            asked.text = format!("{}{head}{letters}", asked.text);
+            asked.messages = ids;
+        }
     }
     // What a vendor's program is told depends on what it remembers, which its adapter finds out.
     let told = match supervisor.agent() == NATIVE {
         true => {
-            let session = supervisor.session().session();
             let budget = briefing::budget(shift.agent.context_tokens());
-            briefing::briefing(session, NATIVE, true, prompt, budget)?
+            briefing::briefing(session, NATIVE, true, &asked.text, budget)?
         }
         false => None,
     };
-    supervisor.start_turn(prompt, cause, told.as_deref())
+    supervisor.start_turn(Opening {
+        prompt: &asked.text,
+        cause: asked.cause,
+        briefing: told.as_deref(),
+        question: asked.question,
+        messages: asked.messages,
+    })
 }
 
 /// What the agent before had not finished, for the one that goes on.
@@ -155,6 +197,9 @@ fn taken_over(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
 }
 
 fn done_message(supervisor: &Supervisor<'_>) -> String {
+    if let Some(message) = review::done_message(supervisor.state()) {
+        return message;
+    }
     match proof_command(supervisor) {
         Some(command) => format!("the proof passed: {command}"),
         None => "the agent is done".to_owned(),
@@ -163,7 +208,10 @@ fn done_message(supervisor: &Supervisor<'_>) -> String {
 
 fn first_prompt(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
     match &supervisor.state().identity {
-        Some(identity) => Ok(supervisor.session().session().text(&identity.prompt)?),
+        Some(identity) => {
+            let task = supervisor.session().session().text(&identity.prompt)?;
+            Ok(review::task(supervisor.state(), task))
+        }
         None => Err(stop(Reason::Failed, "the session has no prompt").into()),
     }
 }
@@ -190,7 +238,9 @@ fn proof_prompt(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
 fn prove(supervisor: &mut Supervisor<'_>, workspace: &Path) -> Result<(), Halt> {
     let Some(command) = proof_command(supervisor) else { return Ok(()) };
     supervisor.commit(ProofStarted { command: command.clone() })?;
-    let (status, outcome) = match shell::run(supervisor, workspace, &command, PROOF_LIMIT) {
+    let limit = supervisor.state().identity.as_ref().and_then(|found| found.proof_secs);
+    let limit = limit.map_or(PROOF_LIMIT, Duration::from_secs);
+    let (status, outcome) = match shell::run(supervisor, workspace, &command, limit) {
         Err(error) => return Err(stop(Reason::Failed, format!("the proof: {error}")).into()),
         Ok(run) => {
             let status = match run.ended {

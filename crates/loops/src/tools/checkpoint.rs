@@ -21,11 +21,11 @@ impl Tool for Checkpoint {
         report::schema()
     }
 
-    fn call(&self, desk: &Desk<'_>, input: &Value) -> Result<String, String> {
+    fn call(&self, desk: &Desk, input: &Value) -> Result<String, String> {
         let report = report::from_tool_input(&input.to_string())?;
         let done = report::noted(&report);
         let (turn, agent) = (desk.turn, desk.agent.clone());
-        desk.put(&Message::Report { turn, agent, report })?;
+        desk.put(&desk.dir, &Message::Report { turn, agent, report })?;
         Ok(done)
     }
 }

@@ -1,0 +1,267 @@
+//! `segue bridge`: what the participants of a pair say to each other.
+
+use std::io::Read;
+
+use segue_core::{
+    Body, Event, Exit, State,
+    bridge::{PERSON, short},
+    identity::LoopKind,
+    review::render,
+};
+use segue_journal::Session;
+use segue_loops::bridge;
+use segue_view::{
+    Filter,
+    style::{self, Paint, sanitize},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    context::{Context, print, say, view_error},
+    error::{CommandError, CommandResult},
+};
+
+/// What the participants of a pair say to each other
+///
+/// Without a SESSION, all pairs of this repository with where they stand. With one, its messages and
+/// verdicts. With `send`, a message to one of the participants: it is delivered once, at the latest
+/// with the next thing that the recipient is asked.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  segue bridge                      all pairs of this repository
+  segue bridge 7                    counts, verdicts and messages of one
+  segue bridge 7 send codex \"Keep the old API\"
+  git diff | segue bridge 7 send all -")]
+pub(crate) struct Args {
+    /// A number, a name, an id or the start of one, a path, or @latest
+    session: Option<String>,
+    /// Of every repository, not only this one
+    #[arg(long, short)]
+    all: bool,
+    /// The same as SESSION
+    #[arg(long, value_name = "N", conflicts_with = "session")]
+    run_id: Option<String>,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Action {
+    /// Say something to a participant, by name, or to worker, reviewers or all
+    Send {
+        /// Whom
+        to: String,
+        /// What; `-` reads it from standard input
+        message: String,
+    },
+}
+
+pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
+    let Some(selector) = args.session.or(args.run_id) else {
+        return match args.action {
+            None => list(context, args.all),
+            Some(_) => Err(CommandError::usage("which session is meant?")
+                .hint("segue bridge 7 send codex \"…\"")),
+        };
+    };
+    let found = context.find(Some(&selector))?;
+    let session = found.open(&context.home)?;
+    match args.action {
+        None => show(context, &session, &found.selector()),
+        Some(Action::Send { to, message }) => {
+            send(context, &session, &found.selector(), &to, message)
+        }
+    }
+}
+
+fn list(context: &Context, all: bool) -> CommandResult {
+    let repo = if all { None } else { Some(context.repo()?.id) };
+    let filter = Filter { repo, ..Filter::default() };
+    let listing = context.index()?.query(&filter).map_err(view_error)?;
+    let mut rows = Vec::new();
+    for row in listing.rows.iter().filter(|row| row.loop_kind == LoopKind::Pair) {
+        let Ok(session) = context.home.open(&row.at) else { continue };
+        let selector = row.number.map_or_else(|| row.at.id.to_string(), |n| n.to_string());
+        rows.push((selector, row.status(), session.state().clone()));
+    }
+    if context.json {
+        let rows: Vec<Value> = rows
+            .iter()
+            .map(|(selector, status, state)| {
+                let mut counts = counts(state);
+                counts["session"] = json!(selector);
+                counts["status"] = json!(segue_view::json::status_word(*status));
+                counts
+            })
+            .collect();
+        context.print_json(&rows)?;
+        return Ok(Exit::Done);
+    }
+    if rows.is_empty() {
+        say("there is no pair here yet: segue pair \"…\" starts one");
+        return Ok(Exit::Done);
+    }
+    let look = context.out();
+    for (selector, status, state) in rows {
+        let number = look.paint(Paint::Bold, &format!("#{selector}"));
+        let text = format!(
+            "{status} · iteration {} · messages {} · done {} · pass {} · fail {}",
+            state.review.iteration,
+            state.bridge.total(),
+            is_done(&state),
+            state.review.passes,
+            state.review.fails,
+        );
+        let prompt = state.identity.as_ref().map_or("", |found| found.prompt.head());
+        let line = format!("{number}  {text} · {}", sanitize(prompt.lines().next().unwrap_or("")));
+        print(&style::shorten(&line, look.width));
+    }
+    Ok(Exit::Done)
+}
+
+/// Whether the worker has said the word for "done", or there is none and the work has passed.
+fn is_done(state: &State) -> bool {
+    match state.terms() {
+        Some(terms) if terms.done.is_some() => {
+            state.review.done_in == state.turn.number && state.turn.number > 0
+        }
+        Some(terms) => state.round().is_some_and(|round| round.passes(terms)),
+        None => false,
+    }
+}
+
+fn counts(state: &State) -> Value {
+    json!({
+        "iteration": state.review.iteration,
+        "max_iterations": state.caps.iterations,
+        "messages": state.bridge.total(),
+        "not_delivered": state.bridge.waiting.len(),
+        "done_signal": is_done(state),
+        "passes": state.review.passes,
+        "fails": state.review.fails,
+        "participants": bridge::participants(state),
+        "by_agent": state.bridge.sent.iter().cloned().collect::<std::collections::BTreeMap<_, _>>(),
+    })
+}
+
+fn show(context: &Context, session: &Session, selector: &str) -> CommandResult {
+    let state = session.state();
+    let mut talk = Vec::new();
+    session.for_each(|event| {
+        let talks = matches!(
+            event.body,
+            Body::MessageSent(_) | Body::MessageDelivered(_) | Body::VerdictGiven(_)
+        );
+        if talks {
+            talk.push(event);
+        }
+    })?;
+    if context.json {
+        let mut all = counts(state);
+        all["session"] = json!(selector);
+        all["messages_list"] = messages(session, &talk)?;
+        all["verdicts"] = verdicts(&talk);
+        context.print_json(&all)?;
+        return Ok(Exit::Done);
+    }
+    print(&format!("Session {selector}, the bridge:"));
+    let (iteration, most) = (state.review.iteration, state.caps.iterations);
+    let most = most.map(|most| format!(" of {most}")).unwrap_or_default();
+    print(&format!("  Iteration:      {iteration}{most}"));
+    let waiting = state.bridge.waiting.len();
+    let waiting = if waiting == 0 { String::new() } else { format!(" ({waiting} not delivered)") };
+    print(&format!("  Total Messages: {}{waiting}", state.bridge.total()));
+    print(&format!("  Done Signal:    {}", is_done(state)));
+    print(&format!("  Pass Count:     {}", state.review.passes));
+    print(&format!("  Fail Count:     {}", state.review.fails));
+    for (name, count) in &state.bridge.sent {
+        print(&format!("  From {}: {count}", sanitize(name)));
+    }
+    let look = context.out();
+    for event in &talk {
+        if !matches!(event.body, Body::MessageDelivered(_))
+            && let Some(line) =
+                segue_view::render::event_line(event, &look, segue_view::render::Detail::Short)
+        {
+            print(&line);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+fn messages(session: &Session, talk: &[Event]) -> Result<Value, CommandError> {
+    let reached = |id: &str| {
+        talk.iter().find_map(|event| match &event.body {
+            Body::MessageDelivered(delivered) if delivered.messages.iter().any(|one| one == id) => {
+                Some(event.at)
+            }
+            _ => None,
+        })
+    };
+    let waiting = &session.state().bridge.waiting;
+    let mut list = Vec::new();
+    for event in talk {
+        let Body::MessageSent(sent) = &event.body else { continue };
+        let id = event.id.as_deref().unwrap_or_default();
+        list.push(json!({
+            "id": id,
+            "short": short(id),
+            "from": sent.from,
+            "to": sent.to,
+            "text": session.text(&sent.text)?,
+            "sent_at": event.at,
+            "delivered": !waiting.iter().any(|one| one.id == id),
+            "delivered_at": reached(id),
+        }));
+    }
+    Ok(Value::Array(list))
+}
+
+fn verdicts(talk: &[Event]) -> Value {
+    let given = talk.iter().filter_map(|event| match &event.body {
+        Body::VerdictGiven(given) => Some(json!({
+            "iteration": given.iteration,
+            "reviewer": given.reviewer,
+            "agent": given.agent,
+            "verdict": given.said.verdict,
+            "concerns": given.said.concerns,
+            "line": render::line(&given.said),
+            "at": event.at,
+        })),
+        _ => None,
+    });
+    given.collect()
+}
+
+fn send(
+    context: &Context,
+    session: &Session,
+    selector: &str,
+    to: &str,
+    message: String,
+) -> CommandResult {
+    let message = match message.as_str() {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|error| CommandError::usage(format!("standard input: {error}")))?;
+            text
+        }
+        _ => message,
+    };
+    let occasion = u64::try_from(context.now().as_millisecond()).unwrap_or_default();
+    let sent =
+        bridge::send(session, PERSON, to, &message, occasion).map_err(CommandError::usage)?;
+    let working = session.held_by()?.is_some();
+    if context.json {
+        context.print_json(&json!({ "session": selector, "sent_to": sent, "working": working }))?;
+        return Ok(Exit::Done);
+    }
+    say(&format!("sent to {}", sent.join(", ")));
+    if !working {
+        say("nobody works on the session now: it is delivered when it goes on");
+        say(&format!("segue resume {selector}"));
+    }
+    Ok(Exit::Done)
+}

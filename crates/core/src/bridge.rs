@@ -1,0 +1,61 @@
+//! How messages between participants look to those who get them.
+//!
+//! A message is known by the end of its id, which stands before it in brackets at the start of a
+//! line. Its own lines are indented, so that no text can pass for another message.
+
+/// What a person at the command line is called.
+pub const PERSON: &str = "person";
+
+/// Everybody but the sender.
+pub const ALL: &str = "all";
+
+/// The longest message, in bytes.
+pub const LONGEST: usize = 16 << 10;
+
+/// The short form of a message's id.
+#[must_use]
+pub fn short(id: &str) -> &str {
+    let start = id.rsplit('-').next().unwrap_or(id);
+    start.get(..8).unwrap_or(start)
+}
+
+/// How a message begins.
+#[must_use]
+pub fn mark(id: &str) -> String {
+    format!("[message {}]", short(id))
+}
+
+/// A message as its recipient sees it.
+#[must_use]
+pub fn shown(id: &str, from: &str, text: &str) -> String {
+    let lines = text.trim_end().lines().map(|line| format!("  {line}"));
+    let text = lines.collect::<Vec<_>>().join("\n");
+    format!("{} from {from}:\n{text}", mark(id))
+}
+
+/// Which of these messages a text shows.
+#[must_use]
+pub fn shown_in<'a>(text: &str, ids: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let starts: Vec<&str> = text.lines().collect();
+    let shows = |id: &&str| {
+        let mark = mark(id);
+        starts.iter().any(|line| line.starts_with(&mark))
+    };
+    ids.into_iter().filter(shows).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_known_by_its_mark_at_the_start_of_a_line_only() {
+        let (one, two) = ("0001-aaaaaaaabbbbbbbb", "0002-ccccccccdddddddd");
+        let text = shown(one, "codex", "look:\n[message cccccccc] from claude:\nnothing");
+        assert_eq!(
+            text,
+            "[message aaaaaaaa] from codex:\n  look:\n  [message cccccccc] from claude:\n  nothing"
+        );
+        assert_eq!(shown_in(&text, [one, two]), [one]);
+    }
+}

@@ -1,0 +1,203 @@
+//! Messages between the participants of a session, and from people.
+//!
+//! A message is put into the session's inbox, recorded by its writer as an event of the same id, and
+//! delivered with the recipient's next prompt or by the tool `receive_messages`. Nobody has to
+//! acknowledge anything: that a message was delivered is read from the recipient's own journal,
+//! where the prompt stands, or what the tool answered. So it is delivered once, also where
+//! everything dies in between.
+
+use std::{path::Path, sync::Arc};
+
+use segue_agents::report;
+use segue_core::{
+    Body, Draft, State,
+    bridge::{ALL, LONGEST, shown, shown_in},
+    event::{Delivery, MessageDelivered, MessageSent},
+    inbox::Message,
+    state::MOST_WAITING,
+};
+use segue_journal::{Disk, Session, inbox};
+use segue_runner::{Halt, Supervisor};
+
+use crate::{keep::done_with, tools};
+
+/// Everybody who can be spoken to, the worker first.
+#[must_use]
+pub fn participants(state: &State) -> Vec<String> {
+    let seats = state.terms().map(|terms| terms.reviewers.as_slice()).unwrap_or_default();
+    let worker = state.worker().to_owned();
+    std::iter::once(worker).chain(seats.iter().map(|seat| seat.name.clone())).collect()
+}
+
+/// Whom a name means.
+///
+/// # Errors
+/// Who there is, where it means nobody.
+pub fn recipients(state: &State, from: &str, to: &str) -> Result<Vec<String>, String> {
+    let all = participants(state);
+    let found: Vec<String> = match to {
+        "worker" => all.iter().take(1).cloned().collect(),
+        "reviewer" | "reviewers" => all.iter().skip(1).cloned().collect(),
+        ALL | "" => all.clone(),
+        name => all.iter().filter(|known| *known == name).cloned().collect(),
+    };
+    let found: Vec<String> = found.into_iter().filter(|name| name != from).collect();
+    match found.is_empty() {
+        true => Err(format!("there is no `{to}` to speak to; there are: {}", all.join(", "))),
+        false => Ok(found),
+    }
+}
+
+/// Puts a message into the session's inbox for each recipient. It is on the disk when this returns.
+///
+/// # Errors
+/// What is wrong with it, for whoever wanted to say it.
+pub fn send(
+    session: &Session,
+    from: &str,
+    to: &str,
+    text: &str,
+    occasion: u64,
+) -> Result<Vec<String>, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("the message is empty".to_owned());
+    }
+    if text.len() > LONGEST {
+        return Err(format!(
+            "the message is too long: {} bytes, {LONGEST} at most; put it into a file and name that",
+            text.len()
+        ));
+    }
+    let found = recipients(session.state(), from, to)?;
+    for to in &found {
+        let waiting = waiting_for(session, to).map_err(|error| error.to_string())?;
+        // Nothing that was sent is ever dropped: so what can't be kept is not taken.
+        if waiting.len() >= MOST_WAITING / participants(session.state()).len() {
+            return Err(format!("{to} has {} messages waiting: try again later", waiting.len()));
+        }
+        let (from, to, text) = (from.to_owned(), to.clone(), text.to_owned());
+        let said = Message::Said { from, to, text, occasion };
+        tools::put(&**session.disk(), session.dir(), &said)?;
+    }
+    Ok(found)
+}
+
+/// A message on its way.
+#[derive(Clone, Debug)]
+pub struct Letter {
+    pub id: String,
+    pub from: String,
+    pub text: String,
+}
+
+/// What was said to somebody and has not reached them, oldest first: recorded, or still in the inbox.
+pub fn waiting_for(session: &Session, name: &str) -> segue_journal::Result<Vec<Letter>> {
+    let mut found = Vec::new();
+    for waiting in session.state().bridge.waiting_for(name) {
+        let text = session.text(&waiting.message.text)?;
+        let (id, from) = (waiting.id.clone(), waiting.message.from.clone());
+        found.push(Letter { id, from, text });
+    }
+    let taken_in = &session.state().notes.taken_in;
+    for waiting in inbox::waiting(&**session.disk(), session.dir())? {
+        if let Message::Said { from, to, text, .. } = waiting.message
+            && to == name
+            && !taken_in.contains(&waiting.id)
+        {
+            found.push(Letter { id: waiting.id, from, text });
+        }
+    }
+    Ok(found)
+}
+
+/// Which of these messages the one whose journal this is has been told in the turn under way, or in
+/// the last one: by its prompt, or by what the tool answered.
+pub fn heard(disk: &Arc<dyn Disk>, dir: &Path, ids: &[&str]) -> segue_journal::Result<Vec<String>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    heard_in(&Session::open(Arc::clone(disk), dir)?, ids)
+}
+
+pub(crate) fn heard_in(session: &Session, ids: &[&str]) -> segue_journal::Result<Vec<String>> {
+    let mut found = Vec::new();
+    // A turn that another one took over, or that was asked once more, is about the same thing.
+    let about = |question: Option<&String>| question.map(|id| subject(id).to_owned());
+    let last = about(session.state().turn.question.as_ref());
+    for event in session.newest_first()? {
+        match event.body {
+            Body::ToolReturned(returned)
+                if report::our_tool(&returned.name) == Some("receive_messages") =>
+            {
+                let text = session.text(&returned.output)?;
+                found.extend(shown_in(&text, ids.iter().copied()));
+            }
+            Body::TurnStarted(started) => {
+                found.extend(started.messages);
+                if last.is_none() || about(event.id.as_ref()) != last {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    found.retain(|id| ids.contains(&id.as_str()));
+    Ok(found)
+}
+
+/// What a question is about, however often it is asked: `review-3` of `review-3:again`.
+pub(crate) fn subject(question: &str) -> &str {
+    question.split(':').next().unwrap_or(question)
+}
+
+/// Records the messages that wait in the inbox.
+pub(crate) fn take_in(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+    let session = supervisor.session().session();
+    for waiting in inbox::waiting(&**session.disk(), session.dir())? {
+        let Message::Said { from, to, text, .. } = &waiting.message else { continue };
+        if !supervisor.state().notes.taken_in.contains(&waiting.id) {
+            let text = supervisor.payload(text)?;
+            let sent = MessageSent { from: from.clone(), to: to.clone(), text };
+            supervisor.commit(Draft::from(sent).about(&waiting.id))?;
+        }
+        done_with(supervisor, &waiting)?;
+    }
+    Ok(())
+}
+
+/// Records which messages a participant has been told, by what its own journal says.
+pub(crate) fn note_heard(
+    supervisor: &mut Supervisor<'_>,
+    name: &str,
+    theirs: Option<&Session>,
+) -> Result<(), Halt> {
+    let bridge = &supervisor.state().bridge;
+    let ids: Vec<String> = bridge.waiting_for(name).map(|one| one.id.clone()).collect();
+    if ids.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let session = theirs.unwrap_or_else(|| supervisor.session().session());
+    let messages = heard_in(session, &ids)?;
+    if messages.is_empty() {
+        return Ok(());
+    }
+    let asked = &session.state().turn.messages;
+    let by_prompt = messages.iter().all(|id| asked.contains(id));
+    let by = if by_prompt { Delivery::Prompt } else { Delivery::Tool };
+    let to = name.to_owned();
+    supervisor.commit(MessageDelivered { to, messages, by }).map(drop)
+}
+
+/// What waits for somebody, as part of a prompt; and the ids.
+pub(crate) fn letters(session: &Session, name: &str) -> Result<(String, Vec<String>), Halt> {
+    let mut ids = Vec::new();
+    let mut text = Vec::new();
+    for waiting in session.state().bridge.waiting_for(name) {
+        let said = session.text(&waiting.message.text)?;
+        text.push(shown(&waiting.id, &waiting.message.from, &said));
+        ids.push(waiting.id.clone());
+    }
+    Ok((text.join("\n"), ids))
+}

@@ -1,0 +1,388 @@
+//! The reviewers at work, side by side.
+//!
+//! Each has a session of its own within the directory of the one that it reviews. So all that holds
+//! for a session holds for a reviewer: its journal is the truth, it is resumed where it was, it runs
+//! into limits and is replaced. Its turns are known by the question that they answer; whatever dies
+//! in between, the question is asked once, and the answer is there to be read.
+
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
+    thread,
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use segue_agents::verdict;
+use segue_core::{
+    Event, Permission, State,
+    caps::Caps,
+    decide::{self, Next},
+    event::{Cause, Reason, ReviewerStopped, SessionStopped, VerdictSubmitted},
+    identity::LoopKind,
+    review::{Ledger, Seat, render},
+    usage::Micros,
+};
+use segue_journal::{Clock, Home, Session, home::NewSession, lock::Holder};
+use segue_runner::{
+    Halt, Interrupt, Observer, Supervisor,
+    supervisor::{Activity, stop},
+};
+
+use crate::{
+    bridge,
+    keep::{Checkpoints, last_text},
+    launch::{self, Asked, LaunchError, Resume, Surroundings, Worker},
+    review::REVIEWERS,
+    shift::Shift,
+};
+
+/// How often it is looked whether somebody wants it to end, or has something to say.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How often a reviewer may die in one round before that is a stop.
+const MOST_DEATHS: u32 = 2;
+
+/// What the reviewers' sessions need of those around them.
+#[derive(Debug)]
+pub(crate) struct Panel {
+    pub(crate) me: Holder,
+    pub(crate) segue: String,
+    pub(crate) interrupt: Interrupt,
+}
+
+/// One reviewer in one round.
+#[derive(Debug)]
+pub(crate) struct Sitting {
+    pub(crate) seat: Seat,
+    /// Its own session's directory.
+    pub(crate) dir: PathBuf,
+    pub(crate) question: String,
+    pub(crate) text: String,
+    pub(crate) messages: Vec<String>,
+    /// Hired already, so that a missing program is known before anybody works.
+    pub(crate) worker: Option<Worker>,
+    pub(crate) caps: Caps,
+    pub(crate) ledger: Ledger,
+}
+
+/// What a reviewer came back with.
+pub(crate) struct Returned {
+    pub(crate) name: String,
+    pub(crate) session: Session,
+    pub(crate) stopped: ReviewerStopped,
+    pub(crate) outcome: Result<VerdictSubmitted, SessionStopped>,
+}
+
+fn dir_of(session: &Session, seat: &Seat) -> PathBuf {
+    session.dir().join(REVIEWERS).join(&seat.name)
+}
+
+/// A reviewer's own session, as it is now.
+pub(crate) fn open(session: &Session, seat: &Seat) -> segue_journal::Result<Session> {
+    Session::open(Arc::clone(session.disk()), &dir_of(session, seat))
+}
+
+/// Makes a reviewer's own session where it is not there yet.
+pub(crate) fn prepare(
+    supervisor: &Supervisor<'_>,
+    shift: &Shift<'_>,
+    seat: &Seat,
+) -> Result<(), Halt> {
+    let session = supervisor.session().session();
+    let Some(identity) = supervisor.state().identity.clone() else { return Ok(()) };
+    let new = NewSession {
+        prompt: session.text(&identity.prompt)?,
+        repo: identity.repo,
+        workspace: shift.workspace.clone(),
+        loop_kind: LoopKind::Review,
+        agent: seat.agent.clone(),
+        model: seat.model.clone(),
+        permission: Permission::ReadOnly,
+        vendor_args: Vec::new(),
+        proof: None,
+        proof_secs: None,
+        pair: None,
+        caps: Caps { steps: identity.caps.steps, ..Caps::default() },
+        lineage: None,
+        packet: None,
+        fallback: identity.fallback,
+        worktree: false,
+        name: None,
+        segue: shift.panel.segue.clone(),
+    };
+    Ok(shift.home.create_within(&dir_of(session, seat), new, supervisor.clock())?)
+}
+
+/// What is left of the caps for one reviewer.
+pub(crate) fn caps(all: &State, theirs: &State, now: Timestamp) -> Caps {
+    let left = |cap: Option<u64>, used: u64, own: u64| {
+        cap.map(|cap| own.saturating_add(cap.saturating_sub(used)))
+    };
+    let money = all.caps.cost_micros.map(|cap| cap.0);
+    Caps {
+        turns: None,
+        iterations: None,
+        steps: all.caps.steps,
+        wall_clock_secs: all.caps.time_left(all, now).map(|left| left.as_secs().max(1)),
+        tokens: left(all.caps.tokens, all.usage.total(), theirs.usage.total()),
+        cost_micros: left(money, all.cost.0, theirs.cost.0).map(Micros),
+    }
+}
+
+/// What the threads of the reviewers have to say.
+enum News {
+    Event(String, Box<Event>),
+    Hire { agent: String, model: Option<String>, answer: Sender<Result<Worker, String>> },
+    Returned(Box<Returned>),
+    Failed(String, segue_journal::Error),
+}
+
+/// Lets all of them work, and calls `each` for everyone who comes back.
+pub(crate) fn sit(
+    supervisor: &mut Supervisor<'_>,
+    shift: &mut Shift<'_>,
+    sittings: Vec<Sitting>,
+    what: &str,
+    mut each: impl FnMut(&mut Supervisor<'_>, Returned) -> Result<(), Halt>,
+) -> Result<(), Halt> {
+    // Their own: it is also asked when the session that they belong to can't go on.
+    let interrupt = Interrupt::default();
+    let chair = Chair {
+        clock: Arc::clone(supervisor.clock()),
+        interrupt: interrupt.clone(),
+        me: shift.panel.me.clone(),
+        segue: shift.panel.segue.clone(),
+        home: shift.home.clone(),
+        workspace: shift.workspace.clone(),
+        wait: shift.wait,
+    };
+    let (news, heard) = mpsc::channel();
+    let mut halted = None;
+    thread::scope(|scope| {
+        for sitting in sittings {
+            let (chair, news) = (&chair, news.clone());
+            scope.spawn(move || {
+                let name = sitting.seat.name.clone();
+                let told = match chair.sit(sitting, &news) {
+                    Ok(returned) => News::Returned(Box::new(returned)),
+                    Err(error) => News::Failed(name, error),
+                };
+                let _ = news.send(told);
+            });
+        }
+        drop(news);
+        loop {
+            if let Some(signal) = shift.panel.interrupt.signal() {
+                interrupt.ask(signal);
+            }
+            let done = match heard.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    supervisor.progress(Activity::Running(what));
+                    bridge::take_in(supervisor)
+                }
+                Ok(News::Event(who, event)) => {
+                    supervisor.aside(&who, &event);
+                    Ok(())
+                }
+                Ok(News::Hire { agent, model, answer }) => {
+                    let _ = answer.send((shift.hire)(&agent, model.as_deref()));
+                    Ok(())
+                }
+                Ok(News::Returned(returned)) => each(supervisor, *returned),
+                Ok(News::Failed(name, error)) => {
+                    Err(stop(Reason::Disk, format!("the reviewer {name}: {error}")).into())
+                }
+            };
+            if let Err(halt) = done {
+                halted.get_or_insert(halt);
+                interrupt.ask(15);
+            }
+        }
+    });
+    halted.map_or(Ok(()), Err)
+}
+
+/// What all reviewers of a round have in common.
+struct Chair {
+    clock: Clock,
+    interrupt: Interrupt,
+    me: Holder,
+    segue: String,
+    home: Home,
+    workspace: PathBuf,
+    wait: bool,
+}
+
+/// What a reviewer is to do next.
+enum Step {
+    Ask {
+        text: String,
+        question: String,
+    },
+    /// The answer is under way.
+    GoOn,
+    Judged(VerdictSubmitted),
+}
+
+impl Chair {
+    /// One reviewer's part of a round, from wherever its own journal says it is.
+    fn sit(&self, mut sitting: Sitting, news: &Sender<News>) -> segue_journal::Result<Returned> {
+        let name = sitting.seat.name.clone();
+        let mut worker = sitting.worker.take();
+        let mut deaths = 0;
+        loop {
+            let session = Session::open(Arc::clone(self.home.disk()), &sitting.dir)?;
+            let prompt = match next(&session, &sitting)? {
+                Step::Judged(said) => {
+                    let done = stop(Reason::Done, "the verdict is given");
+                    return Ok(returned(name, session, &done, Ok(said)));
+                }
+                Step::GoOn => None,
+                Step::Ask { text, question } => {
+                    let messages = std::mem::take(&mut sitting.messages);
+                    Some(Asked { text, cause: Cause::Review, question: Some(question), messages })
+                }
+            };
+            let stopped = match self.worker(worker.take(), &session, news) {
+                Ok(worker) => self.run(session, &sitting, prompt, worker, news),
+                Err(why) => stop(Reason::Failed, why),
+            };
+            deaths += u32::from(stopped.reason == Reason::AgentCrashed);
+            let again = stopped.reason == Reason::AgentCrashed && deaths < MOST_DEATHS;
+            if stopped.reason != Reason::Done && !again {
+                let session = Session::open(Arc::clone(self.home.disk()), &sitting.dir)?;
+                return Ok(returned(name, session, &stopped.clone(), Err(stopped)));
+            }
+        }
+    }
+
+    /// Whoever was hired for it, or somebody like them.
+    fn worker(
+        &self,
+        hired: Option<Worker>,
+        session: &Session,
+        news: &Sender<News>,
+    ) -> Result<Worker, String> {
+        match hired {
+            Some(worker) => Ok(worker),
+            None => hire(news, session.state().agent(), session.state().model()),
+        }
+    }
+
+    fn run(
+        &self,
+        session: Session,
+        sitting: &Sitting,
+        prompt: Option<Asked>,
+        worker: Worker,
+        news: &Sender<News>,
+    ) -> SessionStopped {
+        let mut forward = Forward { name: sitting.seat.name.clone(), news: news.clone() };
+        let moved = Some(self.workspace.as_path()) != session.state().workspace();
+        let how = Resume {
+            prompt,
+            caps: sitting.caps,
+            workspace: moved.then(|| self.workspace.clone()),
+            ..Resume::default()
+        };
+        let from = news.clone();
+        let around = Surroundings {
+            clock: Arc::clone(&self.clock),
+            interrupt: self.interrupt.clone(),
+            observer: &mut forward,
+            segue: self.segue.clone(),
+            me: self.me.clone(),
+            home: self.home.clone(),
+            number: None,
+            hire: Box::new(move |agent, model| hire(&from, agent, model)),
+            wait: self.wait,
+            give_back: false,
+            checkpoints: Checkpoints::Off,
+        };
+        match launch::resume(session, how, worker, around, |_| {}) {
+            Ok(stopped) => stopped,
+            Err(LaunchError::Journal(error)) => stop(Reason::Disk, error.to_string()),
+            Err(error) => stop(Reason::Failed, error.to_string()),
+        }
+    }
+}
+
+/// Asks the thread that can.
+fn hire(news: &Sender<News>, agent: &str, model: Option<&str>) -> Result<Worker, String> {
+    let (answer, reply) = mpsc::channel();
+    let (agent, model) = (agent.to_owned(), model.map(str::to_owned));
+    let asked = news.send(News::Hire { agent, model, answer });
+    let gone = "nobody is there to hire another agent";
+    asked.map_err(|_| gone.to_owned())?;
+    reply.recv().unwrap_or_else(|_| Err(gone.to_owned()))
+}
+
+struct Forward {
+    name: String,
+    news: Sender<News>,
+}
+
+impl Observer for Forward {
+    fn event(&mut self, event: &Event) {
+        let _ = self.news.send(News::Event(self.name.clone(), Box::new(event.clone())));
+    }
+}
+
+/// Decides by the reviewer's own journal, and by nothing else.
+fn next(session: &Session, sitting: &Sitting) -> segue_journal::Result<Step> {
+    let state = session.state();
+    let asked = state.turn.question.as_deref();
+    let ask = |text: String, how: &str| Step::Ask {
+        text,
+        question: format!("{}{how}", sitting.question),
+    };
+    let Some(asked) = asked.filter(|id| bridge::subject(id) == sitting.question) else {
+        return Ok(ask(sitting.text.clone(), ""));
+    };
+    if state.turn.open || decide::next(state) != Next::Finish {
+        return Ok(Step::GoOn);
+    }
+    let said = state.review.submitted.as_ref().filter(|(turn, _)| *turn == state.turn.number);
+    let first = asked == sitting.question;
+    Ok(match said.map(|(_, said)| said) {
+        Some(said) if first => {
+            match sitting.ledger.argued_again(&sitting.seat.name, &said.concerns) {
+                Some(settled) => ask(render::settled_already(settled), ":settled"),
+                None => Step::Judged(said.clone()),
+            }
+        }
+        Some(said) => Step::Judged(said.clone()),
+        None if first => ask(render::once_more(), ":again"),
+        None => {
+            let text = last_text(session, state.turn.number)?;
+            Step::Judged(verdict::unreadable(&text.map(|(text, _)| text).unwrap_or_default()))
+        }
+    })
+}
+
+fn returned(
+    name: String,
+    session: Session,
+    stopped: &SessionStopped,
+    outcome: Result<VerdictSubmitted, SessionStopped>,
+) -> Returned {
+    let state = session.state();
+    let stopped = ReviewerStopped {
+        reviewer: name.clone(),
+        agent: state.agent().to_owned(),
+        session: session.id(),
+        reason: stopped.reason,
+        message: stopped.message.clone(),
+        resets_at: stopped.resets_at,
+        vendor_sessions: state.vendors.iter().filter_map(|one| one.id.clone()).collect(),
+        usage: state.usage,
+        cost_micros: state.cost,
+        unpriced_calls: state.unpriced_calls,
+    };
+    Returned { name, session, stopped, outcome }
+}

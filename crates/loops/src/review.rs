@@ -1,0 +1,382 @@
+//! Between the worker's turns: the word for "done", the reviewers, what they said, the branch.
+//!
+//! Each step is decided from the journal and leaves an event: a kill between any two of them is a
+//! resume that goes on with the next.
+
+use segue_agents::{report, verdict};
+use segue_core::{
+    Body, State,
+    event::{
+        DoneSignalled, Outcome, ProofReturned, Reason, ReviewStarted, VerdictGiven, WorkCommitted,
+    },
+    identity::LoopKind,
+    review::{
+        Seat, Terms,
+        render::{self, Case, Proof},
+    },
+};
+use segue_runner::{Halt, Supervisor, briefing, supervisor::capped, supervisor::stop};
+
+use crate::{
+    bridge, keep,
+    panel::{self, Returned, Sitting},
+    shift::Shift,
+};
+
+/// How many changed files a reviewer is told of.
+const MOST_FILES: usize = 500;
+
+/// The most of a diff that is read.
+const MOST_DIFF: usize = 1 << 20;
+
+/// The directory within a session's that has those of its reviewers.
+pub const REVIEWERS: &str = "reviewers";
+
+/// What the end of a turn says by itself: a reviewer's verdict, the worker's word for "done", and
+/// which messages have arrived.
+pub(crate) fn at_turn_end(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+    let state = supervisor.state();
+    if state.turn.number == 0 || state.turn.open {
+        return Ok(());
+    }
+    let kind = state.identity.as_ref().map(|identity| identity.loop_kind);
+    if kind == Some(LoopKind::Review) {
+        return closing_verdict(supervisor);
+    }
+    let worker = state.worker().to_owned();
+    bridge::note_heard(supervisor, &worker, None)?;
+    done_word(supervisor)
+}
+
+/// The verdict in the block that closes a reviewer's answer, where it has not called the tool.
+fn closing_verdict(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+    let state = supervisor.state();
+    let turn = state.turn.number;
+    if state.review.submitted.as_ref().is_some_and(|(of, _)| *of == turn) {
+        return Ok(());
+    }
+    let last = keep::last_text(supervisor.session().session(), turn)?;
+    match last.and_then(|(text, _)| verdict::closing_block(&text)) {
+        Some(said) => {
+            let draft = supervisor.in_turn(said).about(format!("verdict-{turn}"));
+            supervisor.commit(draft).map(drop)
+        }
+        None => Ok(()),
+    }
+}
+
+/// Notes that the worker's answer ends with the line that was agreed on.
+fn done_word(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+    let state = supervisor.state();
+    let turn = state.turn.number;
+    let Some(signal) = state.terms().and_then(|terms| terms.done.clone()) else { return Ok(()) };
+    if state.review.done_in == turn || state.turn.outcome != Some(Outcome::Finished) {
+        return Ok(());
+    }
+    let last = keep::last_text(supervisor.session().session(), turn)?;
+    let Some((text, _)) = last else { return Ok(()) };
+    let said = report::without_block(&text).trim_end();
+    match said.lines().next_back().is_some_and(|line| line.trim() == signal) {
+        true => {
+            let draft = supervisor.in_turn(DoneSignalled { signal });
+            supervisor.note(draft).map(drop)
+        }
+        false => Ok(()),
+    }
+}
+
+/// The worker's first prompt: the task, and how it will be judged.
+pub(crate) fn task(state: &State, task: String) -> String {
+    let Some(terms) = state.terms() else { return task };
+    let mut rules = Vec::new();
+    if let Some(proof) = state.identity.as_ref().and_then(|found| found.proof.as_deref()) {
+        rules.push(format!("When you have finished, `{proof}` is run, and has to succeed."));
+    }
+    if !terms.reviewers.is_empty() {
+        rules.push(format!(
+            "Then your work is reviewed by {}: they see this task, the diff, and the last thing \
+             that you say. So end with what you did, and why in that way.",
+            listed(&terms.reviewers)
+        ));
+    }
+    if let Some(signal) = &terms.done {
+        rules.push(format!(
+            "When everything is done, say so with a last line that has nothing but {signal} in it. \
+             Without that line you are asked to go on."
+        ));
+    }
+    match rules.is_empty() {
+        true => task,
+        false => format!("{task}\n\n---\n{}", rules.join("\n")),
+    }
+}
+
+fn listed(seats: &[Seat]) -> String {
+    seats.iter().map(|seat| seat.name.as_str()).collect::<Vec<_>>().join(" and ")
+}
+
+/// What a worker is told that has not said that it is done.
+pub(crate) fn unfinished(supervisor: &Supervisor<'_>) -> String {
+    let terms = supervisor.state().terms();
+    let signal = terms.and_then(|terms| terms.done.as_deref()).unwrap_or_default();
+    format!(
+        "Go on with the task. When everything is done, end your answer with a last line that has \
+         nothing but {signal} in it."
+    )
+}
+
+/// Puts the worker's turn before the reviewers.
+pub(crate) fn start(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>) -> Result<(), Halt> {
+    let state = supervisor.state();
+    let first = || state.first_checkpoint.as_ref().and_then(|first| first.commit.clone());
+    let from = state.review.accepted.clone().or_else(first);
+    let to = state.checkpoint.as_ref().and_then(|last| last.commit.clone());
+    let files = match (&from, &to, shift.keeper.snapshots()) {
+        (Some(from), Some(to), Ok(snapshots)) => match snapshots.changes(from, to, 1) {
+            Ok((_, total)) => Some(total as u64),
+            Err(error) => {
+                let message = format!("the diff can't be made: {error}");
+                return Err(stop(Reason::Failed, message).into());
+            }
+        },
+        _ => None,
+    };
+    let terms = state.terms().cloned().unwrap_or_default();
+    let reviewers = terms.reviewers.iter().map(|seat| seat.name.clone()).collect();
+    let started = ReviewStarted { iteration: state.review.iteration, reviewers, from, to, files };
+    let draft = supervisor.in_turn(started);
+    supervisor.commit(draft).map(drop)
+}
+
+/// Asks those who have not spoken yet, side by side, and records each verdict as it comes.
+pub(crate) fn review(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<(), Halt> {
+    let state = supervisor.state();
+    if let Some(cap) = state.caps.against_call(state, supervisor.now()) {
+        return Err(capped(cap).into());
+    }
+    let (Some(terms), Some(round)) = (state.terms().cloned(), state.round().cloned()) else {
+        return Ok(());
+    };
+    let missing: Vec<Seat> = round.missing(&terms).into_iter().cloned().collect();
+    let mut sittings = Vec::new();
+    for seat in missing {
+        panel::prepare(supervisor, shift, &seat)?;
+        sittings.push(sitting(supervisor, shift, seat)?);
+    }
+    let names: Vec<&str> = sittings.iter().map(|sitting| sitting.seat.name.as_str()).collect();
+    let what = format!("the review by {}", names.join(" and "));
+    let mut stops = Vec::new();
+    panel::sit(supervisor, shift, sittings, &what, |supervisor, returned| {
+        count(supervisor, &terms, returned, &mut stops)
+    })?;
+    // What a person wanted comes before what went wrong.
+    stops.sort_by_key(|stop| stop.reason != Reason::Interrupted);
+    match stops.into_iter().next() {
+        Some(stop) => Err(stop.into()),
+        None => Ok(()),
+    }
+}
+
+/// Records what a reviewer came back with.
+fn count(
+    supervisor: &mut Supervisor<'_>,
+    terms: &Terms,
+    returned: Returned,
+    stops: &mut Vec<segue_core::event::SessionStopped>,
+) -> Result<(), Halt> {
+    let Returned { name, session, stopped, outcome } = returned;
+    let agent = stopped.agent.clone();
+    bridge::take_in(supervisor)?;
+    bridge::note_heard(supervisor, &name, Some(&session))?;
+    let draft = supervisor.in_turn(stopped);
+    supervisor.note(draft)?;
+    let mut said = match outcome {
+        Ok(said) => said,
+        Err(mut stop) => {
+            stop.message = format!("the reviewer {name}: {}", stop.message);
+            stop.agent = Some(agent);
+            stops.push(stop);
+            return Ok(());
+        }
+    };
+    let state = supervisor.state();
+    state.review.ledger.name(&name, &mut said.concerns);
+    let iteration = state.round().map_or(0, |round| round.iteration);
+    debug_assert!(terms.reviewers.iter().any(|seat| seat.name == name));
+    let question = question(state.turn.number);
+    let given = VerdictGiven { iteration, reviewer: name, agent, said };
+    let draft = supervisor.in_turn(given).about(question);
+    supervisor.commit(draft).map(drop)
+}
+
+/// What a review is known by, here and in the reviewers' own journals.
+pub(crate) fn question(turn: u32) -> String {
+    format!("review-{turn}")
+}
+
+/// Everything that a reviewer needs for this round.
+fn sitting(
+    supervisor: &Supervisor<'_>,
+    shift: &mut Shift<'_>,
+    seat: Seat,
+) -> Result<Sitting, Halt> {
+    let state = supervisor.state();
+    let session = supervisor.session().session();
+    let theirs = panel::open(session, &seat)?;
+    let (agent, model) = (theirs.state().agent().to_owned(), theirs.state().model());
+    let worker = (shift.hire)(&agent, model).map_err(|why| {
+        let mut failed = stop(Reason::Failed, format!("the reviewer {}: {why}", seat.name));
+        failed.agent = Some(agent.clone());
+        failed
+    })?;
+    let (letters, messages) = bridge::letters(session, &seat.name)?;
+    let budget = briefing::budget(worker.context_tokens());
+    let text = case(supervisor, shift, |case| {
+        render::question(case, &seat.name, &state.review.ledger, &letters, budget)
+    })?;
+    Ok(Sitting {
+        question: question(state.turn.number),
+        text,
+        messages,
+        worker: Some(worker),
+        caps: panel::caps(state, theirs.state(), supervisor.now()),
+        dir: theirs.dir().to_owned(),
+        ledger: state.review.ledger.clone(),
+        seat,
+    })
+}
+
+/// What the reviewers judge by, put together from the journal and from git.
+fn case<T>(
+    supervisor: &Supervisor<'_>,
+    shift: &Shift<'_>,
+    with: impl FnOnce(&Case<'_>) -> T,
+) -> Result<T, Halt> {
+    let (state, session) = (supervisor.state(), supervisor.session().session());
+    let round = state.round();
+    let identity = state.identity.as_ref();
+    let task = identity.map_or(Ok(String::new()), |found| session.text(&found.prompt))?;
+    let requests: Vec<String> =
+        state.notes.prompts.iter().map(|asked| asked.what.clone()).collect();
+    let points = round.and_then(|round| Some((round.from.as_ref()?, round.to.as_ref()?)));
+    let (mut diff, mut files) = (None, Vec::new());
+    if let (Some((from, to)), Ok(snapshots)) = (points, shift.keeper.snapshots()) {
+        let unmade = |error: segue_workspace::SnapshotError| {
+            stop(Reason::Failed, format!("the diff can't be made: {error}"))
+        };
+        let (text, more) = snapshots.diff_text(from, to, MOST_DIFF).map_err(unmade)?;
+        diff = Some((String::from_utf8_lossy(&text).into_owned(), more));
+        let (changed, _) = snapshots.changes(from, to, MOST_FILES).map_err(unmade)?;
+        files = changed.iter().map(|one| one.path.to_string_lossy().into_owned()).collect();
+    }
+    let proof = last_proof(supervisor)?;
+    let command = identity.and_then(|found| found.proof.as_deref()).unwrap_or_default();
+    let said = keep::last_text(session, state.turn.number)?.map(|(text, _)| text);
+    let said = said.unwrap_or_default();
+    let case = Case {
+        iteration: state.review.iteration,
+        task: &task,
+        requests: &requests,
+        diff: diff.as_ref().map(|(text, more)| (text.as_str(), *more)),
+        files: &files,
+        proof: proof.as_ref().map(|(returned, output)| Proof {
+            command,
+            exit: returned.exit,
+            output,
+        }),
+        statement: report::without_block(&said),
+    };
+    Ok(with(&case))
+}
+
+/// How the proof of this turn ended, and what it printed.
+fn last_proof(supervisor: &Supervisor<'_>) -> Result<Option<(ProofReturned, String)>, Halt> {
+    let session = supervisor.session().session();
+    for event in session.newest_first()? {
+        match event.body {
+            Body::ProofReturned(returned) => {
+                let output = session.text(&returned.output)?;
+                return Ok(Some((returned, output)));
+            }
+            Body::TurnStarted(_) => break,
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// What the worker is told of a round that did not pass.
+pub(crate) fn feedback(supervisor: &Supervisor<'_>) -> String {
+    let state = supervisor.state();
+    let (Some(terms), Some(round)) = (state.terms(), state.round()) else {
+        return String::new();
+    };
+    let ledger = &state.review.ledger;
+    match round.empty {
+        true => render::nothing_changed(round.iteration, ledger),
+        false => render::feedback(round.iteration, &round.verdicts, terms.consensus, ledger),
+    }
+}
+
+/// Puts what passed on the session's own branch. Where a crash came between the commit and its
+/// event, there is nothing left to commit, and that is recorded.
+pub(crate) fn commit(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>) -> Result<(), Halt> {
+    let state = supervisor.state();
+    let branch = state.worktree.as_ref().map(|tree| tree.plan.branch.clone()).unwrap_or_default();
+    let accepted = state.round().and_then(|round| round.to.clone());
+    if let (Some(accepted), Ok(snapshots)) = (accepted, shift.keeper.snapshots())
+        && let Ok((_, changed, total)) = snapshots.differs(&accepted, 3)
+        && total > 0
+    {
+        let names = changed.iter().map(|one| one.path.to_string_lossy().into_owned());
+        let names = names.collect::<Vec<_>>().join(", ");
+        supervisor.warn(format!("changed since the review, and committed with it: {names}"))?;
+    }
+    let message = message(supervisor)?;
+    let failed = |error: segue_workspace::worktree::WorktreeError| {
+        stop(Reason::Failed, format!("what passed could not be committed: {error}"))
+    };
+    let commit = segue_workspace::worktree::commit_all(&shift.workspace, &branch, &message);
+    let commit = commit.map_err(failed)?;
+    let draft = supervisor.in_turn(WorkCommitted { commit, branch });
+    supervisor.commit(draft).map(drop)
+}
+
+fn message(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
+    let (state, session) = (supervisor.state(), supervisor.session().session());
+    let Some(identity) = &state.identity else { return Ok(String::new()) };
+    let task = session.text(&identity.prompt)?;
+    let title: String = task.lines().next().unwrap_or_default().trim().chars().take(72).collect();
+    let verdicts = state.round().map(|round| round.verdicts.clone()).unwrap_or_default();
+    let verdicts =
+        verdicts.iter().map(|(name, verdict)| format!("{name} {verdict:?}").to_lowercase());
+    let verdicts = verdicts.collect::<Vec<_>>().join(", ");
+    let reviewed = match verdicts.is_empty() {
+        true => String::new(),
+        false => format!("Reviewed-by: {verdicts} (iteration {})\n", state.review.iteration),
+    };
+    Ok(format!("{title}\n\n{reviewed}Segue-Session: {}\n", session.id()))
+}
+
+/// Why it is done, where there was more to it than the agent's word or the proof's.
+pub(crate) fn done_message(state: &State) -> Option<String> {
+    let terms = state.terms()?;
+    let round = state.round();
+    match (terms.reviewers.is_empty(), &terms.done, round) {
+        (false, _, Some(round)) => {
+            let passes = |(_, verdict): &&(String, segue_core::event::Verdict)| {
+                *verdict == segue_core::event::Verdict::Pass
+            };
+            let passed = round.verdicts.iter().filter(passes).count();
+            let all = round.verdicts.len();
+            let who = match passed == all {
+                true => listed(&terms.reviewers),
+                false => format!("{passed} of {all} reviewers"),
+            };
+            let verb = if passed == all && all == 1 { "lets" } else { "let" };
+            Some(format!("{who} {verb} it pass in iteration {}", round.iteration))
+        }
+        (true, Some(signal), _) => Some(format!("the agent has said {signal}")),
+        _ => None,
+    }
+}

@@ -1,0 +1,177 @@
+//! The tools that a session gives to its agents, whoever they are: over MCP to the vendors'
+//! programs, directly to Segue's own agent.
+//!
+//! A tool holds no lock and writes no journal: what it has to say goes into an `inbox/`, and is on
+//! the disk before the call is answered. A tool is a file in `tools/` and a line in `TOOLS`.
+
+mod bridge;
+mod checkpoint;
+mod verdict;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use segue_agents::native::ToolSpec;
+use segue_core::{identity::LoopKind, inbox::Message};
+use segue_journal::{
+    Disk, Session, inbox,
+    session::{JOURNAL, read_identity},
+};
+use serde_json::Value;
+
+/// Every tool, with those that it is for.
+const TOOLS: &[(&dyn Tool, Whom)] = &[
+    (&checkpoint::Checkpoint, Whom::Everybody),
+    (&bridge::Send, Whom::Participants),
+    (&bridge::Receive, Whom::Participants),
+    (&bridge::Status, Whom::Participants),
+    (&verdict::SubmitVerdict, Whom::Reviewers),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whom {
+    Everybody,
+    /// Those who have somebody to talk to.
+    Participants,
+    Reviewers,
+}
+
+impl Whom {
+    fn includes(self, kind: LoopKind) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::Participants => matches!(kind, LoopKind::Pair | LoopKind::Review),
+            Self::Reviewers => kind == LoopKind::Review,
+        }
+    }
+}
+
+/// What can be called.
+pub(crate) trait Tool: Sync {
+    fn name(&self) -> &'static str;
+
+    fn description(&self) -> &'static str;
+
+    /// JSON Schema of the input.
+    fn schema(&self) -> Value;
+
+    /// Does it. What is returned either way is told to the model.
+    fn call(&self, desk: &Desk, input: &Value) -> Result<String, String>;
+}
+
+/// Whose turn the tools are for, and where their messages go.
+#[derive(Debug)]
+pub struct Desk {
+    disk: Arc<dyn Disk>,
+    /// The session's directory.
+    dir: PathBuf,
+    turn: u32,
+    agent: String,
+    kind: LoopKind,
+    /// The messages that were handed out here: the journal may not have the call's answer yet.
+    told: Mutex<Vec<String>>,
+}
+
+impl Desk {
+    #[must_use]
+    pub fn new(disk: Arc<dyn Disk>, dir: PathBuf, turn: u32, agent: String) -> Self {
+        let identity = read_identity(&*disk, &dir);
+        let kind = identity.map_or(LoopKind::Solo, |identity| identity.loop_kind);
+        Self { disk, dir, turn, agent, kind, told: Mutex::default() }
+    }
+
+    /// What may be called here.
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &'static dyn Tool> {
+        let fits = |(_, whom): &&(&dyn Tool, Whom)| whom.includes(self.kind);
+        TOOLS.iter().filter(fits).map(|(tool, _)| *tool)
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Option<&'static dyn Tool> {
+        self.tools().find(|tool| tool.name() == name)
+    }
+
+    /// The directory of the session whose participants talk to each other, and what the one who
+    /// sits here is called among them.
+    fn bridge(&self) -> Result<(Session, String), String> {
+        let failed = |error: &dyn std::fmt::Display| format!("the session can't be read: {error}");
+        let within = self.kind == LoopKind::Review;
+        let above = || self.dir.parent().and_then(Path::parent);
+        let dir = if within { above() } else { Some(self.dir.as_path()) };
+        let dir = dir.ok_or_else(|| failed(&"it is part of no other"))?;
+        let session = Session::open(Arc::clone(&self.disk), dir).map_err(|error| failed(&error))?;
+        let me = match within {
+            true => self.dir.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            false => session.state().worker().to_owned(),
+        };
+        Ok((session, me))
+    }
+
+    /// Puts a message into a session's inbox, once: the same one again, as after an answer that got
+    /// lost, is known by its hash for as long as it waits there, which is to the end of the turn.
+    fn put(&self, dir: &Path, message: &Message) -> Result<(), String> {
+        put(&*self.disk, dir, message)
+    }
+}
+
+/// Puts a message into a session's inbox, where the same one does not wait already.
+pub fn put(disk: &dyn Disk, dir: &Path, message: &Message) -> Result<(), String> {
+    let failed = |error: &dyn std::fmt::Display| format!("it could not be noted: {error}");
+    // A session that was removed is not to come back as a directory with an inbox.
+    if !disk.exists(&dir.join(JOURNAL)) {
+        return Err(failed(&"the session is gone"));
+    }
+    let content = serde_json::to_vec(message).map_err(|error| failed(&error))?;
+    let hash = &blake3::hash(&content).to_hex()[..16];
+    let ending = format!("-{hash}.json");
+    // Without an inbox nothing waits.
+    let names = disk.list(&dir.join("inbox")).unwrap_or_default();
+    if names.iter().any(|name| name.ends_with(&ending)) {
+        return Ok(());
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let id = format!("{:013}-{hash}", now.as_millis());
+    inbox::put(disk, dir, &id, message).map_err(|error| failed(&error))
+}
+
+/// The tools of a session for Segue's own agent.
+#[derive(Debug)]
+pub(crate) struct Toolbox {
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    agent: String,
+}
+
+impl Toolbox {
+    pub(crate) fn of(session: &Session, agent: &str) -> Self {
+        let (disk, dir) = (Arc::clone(session.disk()), session.dir().to_owned());
+        Self { disk, dir, agent: agent.to_owned() }
+    }
+
+    fn desk(&self, turn: u32) -> Desk {
+        Desk::new(Arc::clone(&self.disk), self.dir.clone(), turn, self.agent.clone())
+    }
+}
+
+impl segue_runner::native::Tools for Toolbox {
+    fn specs(&self) -> Vec<ToolSpec> {
+        let spec = |tool: &dyn Tool| ToolSpec {
+            name: tool.name(),
+            description: tool.description(),
+            input_schema: tool.schema(),
+        };
+        self.desk(0).tools().map(spec).collect()
+    }
+
+    fn call(&self, turn: u32, name: &str, input: &str) -> Option<Result<String, String>> {
+        let desk = self.desk(turn);
+        let tool = desk.tool(name)?;
+        let input = if input.trim().is_empty() { "{}" } else { input };
+        Some(match serde_json::from_str(input) {
+            Ok(input) => tool.call(&desk, &input),
+            Err(error) => Err(format!("the arguments of {name} cannot be read: {error}")),
+        })
+    }
+}
