@@ -307,7 +307,10 @@ mod tests {
         assert_eq!((entry("C2").settled, entry("C3").settled), (Some(2), None));
         assert_eq!(entry("C1").iterations, [1, 2]);
         let again = Concern { again: Some("C2".into()), ..concern("Something else", "a.rs:1") };
-        assert_eq!(ledger.argued_again("codex", &[again.clone()]).unwrap().what.id, "C2");
+        assert_eq!(
+            ledger.argued_again("codex", std::slice::from_ref(&again)).unwrap().what.id,
+            "C2"
+        );
         let news = Concern { evidence: "b.rs:9 panics now".into(), ..again.clone() };
         assert_eq!(ledger.argued_again("codex", &[news]), None);
         assert_eq!(ledger.argued_again("codex", &[again, concern("New", "x")]), None);
