@@ -99,6 +99,8 @@ fn new_identity(id: SessionId, repo: &str, prompt: String) -> Identity {
         vendor_args: Vec::new(),
         prompt: Payload::inline(prompt),
         proof: None,
+        proof_secs: None,
+        pair: None,
         caps: Caps::default(),
         lineage: None,
         packet: None,

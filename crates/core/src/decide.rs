@@ -339,4 +339,85 @@ mod tests {
         let journal = journal.with("", proved(ToolStatus::Done, Some(0)));
         assert_eq!(journal.next(), Next::Finish);
     }
+
+    #[test]
+    fn after_the_proof_come_the_reviewers_and_after_them_the_branch() {
+        use crate::event::{DoneSignalled, MessageSent, ReviewStarted, VerdictGiven, WorktreeMade};
+        let said = |reviewer: &str, verdict: &str| -> VerdictGiven {
+            let value = serde_json::json!({
+                "iteration": 1, "reviewer": reviewer, "agent": reviewer, "verdict": verdict,
+                "via": "tool", "concerns": [],
+            });
+            serde_json::from_value(value).unwrap()
+        };
+        let started = |files| ReviewStarted {
+            iteration: 1,
+            reviewers: vec!["claude".into(), "codex-2".into()],
+            from: None,
+            to: Some("b".into()),
+            files: Some(files),
+        };
+        let turn = |journal: Journal| {
+            journal
+                .prompt()
+                .call()
+                .seal(ModelStop::EndTurn)
+                .with("", TurnEnded::with(Outcome::Finished))
+        };
+        let mut journal = Journal::new();
+        let identity = serde_json::from_value(serde_json::json!({
+            "v": 1, "id": crate::SessionId::from_parts(1, 1), "created_at": "2026-01-01T00:00:00Z",
+            "repo": {"id": "r", "identity": "r"}, "workspace": "w", "loop": "pair",
+            "agent": "codex", "prompt": {"text": "go"}, "segue": "0",
+            "pair": {"done": "DONE", "reviewers": [
+                {"name": "claude", "agent": "claude"}, {"name": "codex-2", "agent": "codex"}]},
+        }));
+        journal.0.identity = Some(identity.unwrap());
+        let journal = turn(journal);
+        assert_eq!(journal.next(), Next::UnfinishedTurn);
+        let journal = turn(journal).with("", DoneSignalled { signal: "DONE".into() });
+        assert_eq!((journal.next(), journal.0.review.iteration), (Next::StartReview, 2));
+        let journal = journal.with("", started(2));
+        assert_eq!(journal.next(), Next::Review);
+        let journal = journal.with("", said("claude", "pass"));
+        assert_eq!(journal.next(), Next::Review);
+        // What counts once is not counted again.
+        let journal = journal.with("", said("claude", "fail")).with("", said("codex-2", "fail"));
+        assert_eq!(journal.next(), Next::ReviewTurn);
+        assert_eq!((journal.0.review.passes, journal.0.review.fails), (1, 1));
+        let journal = turn(journal).with("", DoneSignalled { signal: "DONE".into() });
+        let journal = journal.with("", started(0));
+        assert_eq!(journal.next(), Next::ReviewTurn, "nothing has changed");
+        let journal = turn(journal).with("", DoneSignalled { signal: "DONE".into() });
+        let journal = journal.with("", started(1));
+        let journal = journal.with("", said("claude", "pass")).with("", said("codex-2", "pass"));
+        assert_eq!(journal.next(), Next::Finish);
+        let message = MessageSent {
+            from: PERSON.into(),
+            to: "codex".into(),
+            text: Payload::inline("and the docs"),
+        };
+        assert_eq!(journal.0.review.iteration, 4);
+        let journal = journal.with("m1", message);
+        assert_eq!(journal.next(), Next::MessageTurn);
+        let mut journal = turn(journal);
+        // It was accepted: what is asked for now is another task.
+        assert_eq!(journal.0.review.iteration, 1);
+        assert_eq!(journal.0.review.accepted.as_deref(), Some("b"));
+        journal.0.bridge.waiting.clear();
+        let plan = crate::event::WorktreePlanned {
+            path: "/w".into(),
+            branch: "b".into(),
+            base: "c".into(),
+            repo: "/r".into(),
+        };
+        let journal = journal
+            .with("", plan)
+            .with("", WorktreeMade { path: "/w".into() })
+            .with("", DoneSignalled { signal: "DONE".into() })
+            .with("", started(1))
+            .with("", said("claude", "pass"))
+            .with("", said("codex-2", "pass"));
+        assert_eq!(journal.next(), Next::Commit);
+    }
 }

@@ -27,6 +27,8 @@ use crate::{
 pub const JOURNAL: &str = "journal.jsonl";
 pub const IDENTITY: &str = "session.json";
 pub const PACKET: &str = "resume.json";
+/// The directory with the sessions of those who review this one.
+pub const REVIEWERS: &str = "reviewers";
 const HERE: &str = "here";
 
 /// After so many events the snapshot is renewed, so that a crash leaves a short tail to fold.
@@ -70,6 +72,23 @@ impl Session {
     #[must_use]
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
+    }
+
+    /// The sessions within this one, by name: those of its reviewers.
+    pub fn parts(&self) -> Result<Vec<(String, Session)>> {
+        let dir = self.dir.join(REVIEWERS);
+        let mut names = match self.disk.list(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            names => names.at(&dir)?,
+        };
+        // A dot first is one that is just being made.
+        names.retain(|name| !name.starts_with('.'));
+        names.sort_unstable();
+        let open = |name: String| {
+            let session = Session::open(Arc::clone(&self.disk), &dir.join(&name))?;
+            Ok((name, session))
+        };
+        names.into_iter().map(open).collect()
     }
 
     /// How the journal goes on after what was read.

@@ -26,7 +26,7 @@ use segue_core::{
     review::{Ledger, Seat, render},
     usage::Micros,
 };
-use segue_journal::{Clock, Home, Session, home::NewSession, lock::Holder};
+use segue_journal::{Clock, Home, Session, home::NewSession, lock::Holder, session::REVIEWERS};
 use segue_runner::{
     Halt, Interrupt, Observer, Supervisor,
     supervisor::{Activity, stop},
@@ -36,7 +36,6 @@ use crate::{
     bridge,
     keep::{Checkpoints, last_text},
     launch::{self, Asked, LaunchError, Resume, Surroundings, Worker},
-    review::REVIEWERS,
     shift::Shift,
 };
 

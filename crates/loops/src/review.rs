@@ -29,9 +29,6 @@ const MOST_FILES: usize = 500;
 /// The most of a diff that is read.
 const MOST_DIFF: usize = 1 << 20;
 
-/// The directory within a session's that has those of its reviewers.
-pub const REVIEWERS: &str = "reviewers";
-
 /// What the end of a turn says by itself: a reviewer's verdict, the worker's word for "done", and
 /// which messages have arrived.
 pub(crate) fn at_turn_end(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {

@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use segue_core::Identity;
 use segue_journal::{
     Session,
-    session::{self, IDENTITY, JOURNAL},
+    session::{self, IDENTITY, JOURNAL, REVIEWERS},
 };
 
 use crate::{
@@ -84,6 +84,13 @@ pub fn export(
     check_target(out, options.force)?;
     let identity = sound(session)?;
     let mut items = session_items(session, &identity)?;
+    for (name, part) in session.parts()? {
+        let identity = sound(&part)?;
+        items.extend(session_items(&part, &identity)?.into_iter().map(|item| {
+            let name = format!("{REVIEWERS}/{name}/{}", item.name);
+            Item { name, ..item }
+        }));
+    }
     let vendors = vendor_items(&options.vendor_files, &mut items)?;
     let mut entries = Vec::new();
     if let Some(part) = git {

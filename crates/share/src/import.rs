@@ -17,7 +17,7 @@ use segue_journal::{
     disk::parent,
     home::Located,
     repair::{self, Problem},
-    session::{self, IDENTITY, JOURNAL},
+    session::{self, IDENTITY, JOURNAL, REVIEWERS},
 };
 
 use crate::{
@@ -207,8 +207,19 @@ fn check(bundle: &Path, manifest: &Manifest, home: &Home, staging: &Staging) -> 
     // Opened under the id of `session.json`, so the journal's chain has to begin with that one.
     let session =
         Session::open(Arc::clone(disk), staging.session()).map_err(|e| broken(JOURNAL, e))?;
-    for problem in repair::verify(&session).map_err(|e| broken(JOURNAL, e))?.problems {
-        let (entry, why) = match problem {
+    verify(&session).map_err(|(entry, why)| refuse(entry, Why::Session(why)))?;
+    for (name, part) in session.parts().map_err(|e| broken(REVIEWERS, e))? {
+        let entry = |entry: &str| format!("{REVIEWERS}/{name}/{entry}");
+        verify(&part).map_err(|(file, why)| refuse(&entry(file), Why::Session(why)))?;
+    }
+    Ok(session)
+}
+
+/// What is wrong with a session, and in which of its files.
+fn verify(session: &Session) -> std::result::Result<(), (&'static str, String)> {
+    let report = repair::verify(session).map_err(|error| (JOURNAL, error.to_string()))?;
+    for problem in report.problems {
+        return Err(match problem {
             Problem::TornTail { .. } => continue,
             Problem::Damaged(damage) => {
                 (JOURNAL, format!("line {}: {}", damage.line, damage.finding))
@@ -218,10 +229,9 @@ fn check(bundle: &Path, manifest: &Manifest, home: &Home, staging: &Staging) -> 
                 (IDENTITY, "it does not say what the journal says".to_owned())
             }
             Problem::Snapshot => (JOURNAL, "it is not what its snapshot says".to_owned()),
-        };
-        return Err(refuse(entry, Why::Session(why)));
+        });
     }
-    Ok(session)
+    Ok(())
 }
 
 /// Renames the session to its place, or finds that the same one is there, also under another

@@ -1,7 +1,7 @@
 //! Which names a bundle may hold. One list for both sides, so that nothing is exported that an
 //! import refuses.
 
-use segue_journal::session::{IDENTITY, JOURNAL};
+use segue_journal::session::{IDENTITY, JOURNAL, REVIEWERS};
 
 /// What one component of a path may have, everywhere.
 const MAX_COMPONENT: usize = 255;
@@ -41,6 +41,10 @@ pub(crate) fn is_session_file(path: &str) -> bool {
         Some(("blobs", rest)) => rest.split_once('/').is_some_and(|(a, b)| is_blob(a, b)),
         // A dot first is a file that is just being written.
         Some(("streams", rest)) => !rest.split('/').any(|name| name.starts_with('.')),
+        // A session of its own, which has no others within it.
+        Some((REVIEWERS, rest)) => rest.split_once('/').is_some_and(|(name, rest)| {
+            !name.starts_with('.') && !rest.starts_with(REVIEWERS) && is_session_file(rest)
+        }),
         Some(_) => false,
     }
 }
@@ -93,6 +97,8 @@ mod tests {
             &blob,
             "streams/0001-native.jsonl",
             "streams/a/b",
+            "reviewers/claude/journal.jsonl",
+            "reviewers/codex-2/streams/0001-codex.jsonl",
             "git.bundle",
             "git/1.bundle",
             "vendors/claude/id/projects/x y/z.jsonl",

@@ -27,7 +27,7 @@ pub(crate) const FILE: &str = "index.db";
 const APPLICATION: i64 = 0x5365_6775;
 
 /// Raised whenever a column changes, or what is written into one.
-pub(crate) const SCHEMA: i64 = 2;
+pub(crate) const SCHEMA: i64 = 3;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -40,6 +40,7 @@ const TABLES: &str = "
         cost_micros INTEGER NOT NULL, unpriced_calls INTEGER NOT NULL,
         created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,
         workspace TEXT NOT NULL, last_text TEXT, problem TEXT, vendor_ids TEXT NOT NULL,
+        review TEXT NOT NULL,
         journal_len INTEGER NOT NULL, journal_mtime_ns INTEGER NOT NULL,
         PRIMARY KEY (repo, id)
     );
@@ -54,15 +55,15 @@ const TABLES: &str = "
 /// In the order in which [`read`] takes them.
 pub(crate) const COLUMNS: &str = "repo, id, number, repo_identity, name, loop, agent, model, \
     prompt, phase, stop, turns, runs, tokens, cost_micros, unpriced_calls, created_ms, \
-    updated_ms, workspace, last_text, problem, vendor_ids";
+    updated_ms, workspace, last_text, problem, vendor_ids, review";
 
 /// The number stays: it is not of the journal.
 const UPSERT: &str = "
     INSERT INTO sessions (repo, id, repo_identity, name, loop, agent, model, prompt, phase, stop,
         turns, runs, tokens, cost_micros, unpriced_calls, created_ms, updated_ms, workspace,
-        last_text, problem, journal_len, journal_mtime_ns, vendor_ids)
+        last_text, problem, journal_len, journal_mtime_ns, vendor_ids, review)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-        ?20, ?21, ?22, ?23)
+        ?20, ?21, ?22, ?23, ?24)
     ON CONFLICT (repo, id) DO UPDATE SET
         repo_identity = excluded.repo_identity, name = excluded.name, loop = excluded.loop,
         agent = excluded.agent, model = excluded.model, prompt = excluded.prompt,
@@ -72,7 +73,7 @@ const UPSERT: &str = "
         updated_ms = excluded.updated_ms, workspace = excluded.workspace,
         last_text = excluded.last_text, problem = excluded.problem,
         journal_len = excluded.journal_len, journal_mtime_ns = excluded.journal_mtime_ns,
-        vendor_ids = excluded.vendor_ids";
+        vendor_ids = excluded.vendor_ids, review = excluded.review";
 
 /// Why a file that was opened can't be used.
 #[derive(Debug)]
@@ -175,7 +176,7 @@ pub(crate) fn set_fact(db: &Connection, name: &str, value: i64) -> rusqlite::Res
 
 pub(crate) fn upsert(db: &Connection, row: &Row, stamp: Stamp) -> rusqlite::Result<()> {
     let stop = row.stop.as_ref().and_then(|stop| serde_json::to_string(stop).ok());
-    let values: [&dyn ToSql; 23] = [
+    let values: [&dyn ToSql; 24] = [
         &row.at.repo,
         &row.at.id.to_string(),
         &row.repo_identity,
@@ -199,12 +200,16 @@ pub(crate) fn upsert(db: &Connection, row: &Row, stamp: Stamp) -> rusqlite::Resu
         &stamp.len,
         &stamp.mtime_ns,
         &row.vendor_ids.join(" "),
+        &serde_json::json!([row.iteration, row.max_iterations, row.reviewers]).to_string(),
     ];
     db.prepare_cached(UPSERT)?.execute(values).map(drop)
 }
 
 /// A row as [`COLUMNS`] has it. Who has the session is not in the database.
 pub(crate) fn read(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
+    let review = row.get_ref(22)?.as_str().map_err(|error| broken(22, error))?;
+    let (iteration, max_iterations, reviewers) =
+        serde_json::from_str(review).map_err(|error| broken(22, error))?;
     Ok(Row {
         at: Located { repo: row.get(0)?, id: parsed(row, 1)? },
         number: row.get::<_, Option<i64>>(2)?.map(i64::cast_unsigned),
@@ -220,6 +225,9 @@ pub(crate) fn read(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
             None => None,
         },
         turns: row.get(11)?,
+        iteration,
+        max_iterations,
+        reviewers,
         runs: row.get(12)?,
         tokens: row.get::<_, i64>(13)?.cast_unsigned(),
         cost: Micros(row.get::<_, i64>(14)?.cast_unsigned()),

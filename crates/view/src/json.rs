@@ -42,6 +42,13 @@ pub struct RowJson<'a> {
     pub model: Option<&'a str>,
     pub prompt: &'a str,
     pub turns: u32,
+    /// Of a pair.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub iteration: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_iterations: Option<u32>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    pub reviewers: &'a [String],
     pub runs: u32,
     pub tokens: u64,
     pub cost_micros: u64,
@@ -72,6 +79,9 @@ impl<'a> From<&'a Row> for RowJson<'a> {
             model: row.model.as_deref(),
             prompt: &row.prompt,
             turns: row.turns,
+            iteration: (row.loop_kind == LoopKind::Pair).then_some(row.iteration),
+            max_iterations: row.max_iterations,
+            reviewers: &row.reviewers,
             runs: row.runs,
             tokens: row.tokens,
             cost_micros: row.cost.0,

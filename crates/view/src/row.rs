@@ -40,6 +40,10 @@ pub struct Row {
     pub phase: Phase,
     pub stop: Option<SessionStopped>,
     pub turns: u32,
+    /// Of a pair: the attempt that the worker is at, the most that there may be, and who reviews.
+    pub iteration: u32,
+    pub max_iterations: Option<u32>,
+    pub reviewers: Vec<String>,
     pub runs: u32,
     pub tokens: u64,
     pub cost: Micros,
@@ -138,6 +142,8 @@ impl Row {
             phase: state.phase,
             stop: state.stop.clone(),
             turns: state.turn.number,
+            iteration: state.review.iteration,
+            max_iterations: state.caps.iterations.filter(|_| state.terms().is_some()),
             runs: state.runs,
             tokens: state.usage.total(),
             cost: state.cost,
@@ -145,7 +151,7 @@ impl Row {
             updated_at: state.updated_at.unwrap_or(identity.created_at),
             workspace: state.workspace().unwrap_or(&identity.workspace).to_owned(),
             last_text: state.last_text.clone(),
-            vendor_ids: state.vendors.iter().filter_map(|vendor| vendor.id.clone()).collect(),
+            vendor_ids: vendor_ids(session),
             ..Self::by_identity(at, identity, problem)
         }
     }
@@ -163,6 +169,7 @@ impl Row {
         Self {
             repo_identity: identity.repo.identity.clone(),
             loop_kind: identity.loop_kind,
+            reviewers: reviewers(identity),
             agent: identity.agent.clone(),
             model: identity.model.clone(),
             prompt: identity.prompt.head().chars().take(PROMPT_CHARS).collect(),
@@ -184,6 +191,9 @@ impl Row {
             phase: Phase::Unknown,
             stop: None,
             turns: 0,
+            iteration: 0,
+            max_iterations: None,
+            reviewers: Vec::new(),
             runs: 0,
             tokens: 0,
             cost: Micros(0),
@@ -197,4 +207,22 @@ impl Row {
             holder: None,
         }
     }
+}
+
+fn reviewers(identity: &Identity) -> Vec<String> {
+    let seats = identity.pair.as_ref().map(|terms| terms.reviewers.as_slice());
+    seats.unwrap_or_default().iter().map(|seat| seat.name.clone()).collect()
+}
+
+/// What the vendors call their parts of a session, and of those within it.
+fn vendor_ids(session: &Session) -> Vec<String> {
+    let of = |state: &State| -> Vec<String> {
+        state.vendors.iter().filter_map(|vendor| vendor.id.clone()).collect()
+    };
+    let mut ids = of(session.state());
+    if session.state().terms().is_some() {
+        let parts = session.parts().unwrap_or_default();
+        ids.extend(parts.iter().flat_map(|(_, part)| of(part.state())));
+    }
+    ids
 }

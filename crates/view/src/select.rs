@@ -224,7 +224,25 @@ fn by_word(index: &mut Index, word: &str) -> Result<Found, SelectError> {
     if rows.is_empty() && word.len() >= SHORTEST_PREFIX {
         rows = index.with_vendor_id(word)?;
     }
+    if rows.is_empty() && word.len() >= SHORTEST_PREFIX {
+        rows = with_part(index, &home, word)?;
+    }
     one(&home, word, &rows)
+}
+
+/// The sessions that have another one within them of which a vendor's id begins like this. What
+/// happens in there does not make a row stale, so it is looked up where nothing else fits.
+fn with_part(index: &mut Index, home: &Home, word: &str) -> Result<Vec<Row>, SelectError> {
+    let mut rows = index.query(&Filter::default())?.rows;
+    rows.retain(|row| {
+        let parts = || home.open(&row.at).and_then(|session| session.parts());
+        let known = |(_, part): &(String, segue_journal::Session)| {
+            let ids = part.state().vendors.iter().filter_map(|vendor| vendor.id.as_deref());
+            ids.into_iter().any(|id| id.starts_with(word))
+        };
+        !row.reviewers.is_empty() && parts().unwrap_or_default().iter().any(known)
+    });
+    Ok(rows)
 }
 
 fn one(home: &Home, text: &str, rows: &[Row]) -> Result<Found, SelectError> {

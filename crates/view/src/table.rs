@@ -113,12 +113,21 @@ fn cells(row: &Row, now: Timestamp) -> [String; 7] {
     [
         row.number.map_or_else(|| "–".to_owned(), |number| number.to_string()),
         row.status().to_string(),
-        shorten(&sanitize(&row.agent), 16).into_owned(),
+        shorten(&sanitize(&agents(row)), 24).into_owned(),
         row.turns.to_string(),
         spend(row),
         relative(row.updated_at, now),
         shorten(&sanitize(repo), 20).into_owned(),
     ]
+}
+
+/// Who works, and how many review.
+fn agents(row: &Row) -> String {
+    match row.reviewers.as_slice() {
+        [] => row.agent.clone(),
+        [one] => format!("{} ⇄ {one}", row.agent),
+        several => format!("{} ⇄ {} reviewers", row.agent, several.len()),
+    }
 }
 
 fn spend(row: &Row) -> String {

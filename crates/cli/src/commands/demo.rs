@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use segue_core::{Body, Exit, status::Status};
+use segue_core::{Body, Exit, event::Verdict, status::Status};
 use segue_journal::{Home, RealDisk, Session, repair};
 use segue_runner::process;
 use segue_view::style::{Paint, Style};
@@ -33,25 +33,28 @@ const PROJECT: [(&str, &str); 3] = [
 ];
 
 /// Who plays: beside the project, so that nobody sees them at work in it.
-const PLAYERS: [(&str, &str); 3] = [
+const PLAYERS: [(&str, &str); 5] = [
     ("script.toml", include_str!("../../demo/script.toml")),
     ("limited.toml", include_str!("../../demo/limited.toml")),
     ("colleague.sh", include_str!("../../demo/colleague.sh")),
+    ("worker.toml", include_str!("../../demo/worker.toml")),
+    ("reviewer.toml", include_str!("../../demo/reviewer.toml")),
 ];
 
 /// The tool call that is under way when Segue is killed.
 const FATAL_CALL: &str = "call-1-0";
 
-const LOOK_AROUND: [(&str, &str); 6] = [
+const LOOK_AROUND: [(&str, &str); 7] = [
     ("segue log 1", "what happened, event by event"),
     ("segue show 2", "all that is known of the session"),
+    ("segue bridge 3", "who said what of the pair's work"),
     ("less ../.segue/sessions/*/*/resume.json", "what the next agent has to know"),
     ("less ../.segue/sessions/*/*/journal.jsonl", "the journal itself: one event, one line"),
     ("git diff", "what the agent changed"),
     ("segue resume 1 \"And digits?\"", "ask for more (this model has no answer to it)"),
 ];
 
-/// See it happen: a run is killed and resumed, another handed over at a limit and rewound
+/// See it happen: a run is killed and resumed, another handed over and rewound, a third reviewed
 ///
 /// In a scratch repository, on the embedded model: no account, no network, under a minute.
 #[derive(Debug, clap::Args)]
@@ -87,6 +90,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         ("every recorded byte checks out (segue verify)", stage.verifies()?),
     ];
     checks.extend(stage.second_scene()?);
+    checks.extend(stage.third_scene()?);
     stage.conclude(context, &checks)
 }
 
@@ -231,8 +235,59 @@ impl Stage {
         Ok(checks)
     }
 
+    /// One agent works, another reviews: a fail, a fix, a pass.
+    fn third_scene(&self) -> Result<Vec<(&'static str, bool)>, CommandError> {
+        self.title("7", "A third task, for two: one works, the other reviews until it is right");
+        let words = [
+            "pair",
+            "Write shout.sh, which prints its argument in capitals",
+            "--worker",
+            "native@script:../worker.toml",
+            "--reviewer",
+            "native@script:../reviewer.toml",
+            "--proof",
+            "sh shout.sh hello",
+        ];
+        let agreed = self.segue(&words)?;
+        let session = self.numbered(3)?;
+        let mut verdicts = Vec::new();
+        session.for_each(|event| {
+            if let Body::VerdictGiven(given) = event.body {
+                verdicts.push((given.iteration, given.said.verdict));
+            }
+        })?;
+        let mut shout = Command::new("sh");
+        let said = shout.args(["shout.sh", "so  it is"]).current_dir(&self.app).output();
+        let mut asked = String::new();
+        for (_, part) in session.parts()? {
+            part.for_each(|event| {
+                if let Body::TurnStarted(started) = event.body {
+                    asked.push_str(started.prompt.head());
+                }
+            })?;
+        }
+        Ok(vec![
+            (
+                "the first attempt failed the review, the second passed",
+                agreed.success() && verdicts == [(1, Verdict::Fail), (2, Verdict::Pass)],
+            ),
+            (
+                "the reviewer saw the task, the diff and the proof",
+                ["in capitals", "+echo $1", "HELLO"].iter().all(|part| asked.contains(part)),
+            ),
+            (
+                "what it objected to is mended",
+                said.is_ok_and(|output| output.stdout == b"SO  IT IS\n"),
+            ),
+        ])
+    }
+
     fn session(&self) -> Result<Session, CommandError> {
-        let at = self.home.numbered(1)?;
+        self.numbered(1)
+    }
+
+    fn numbered(&self, number: u64) -> Result<Session, CommandError> {
+        let at = self.home.numbered(number)?;
         let at = at.ok_or_else(|| CommandError::failed("the run did not create a session"))?;
         Ok(self.home.open(&at)?)
     }
@@ -277,7 +332,7 @@ impl Stage {
             }))?;
             return Ok(exit);
         }
-        self.title("7", "What happened, looked up on the disk");
+        self.title("8", "What happened, looked up on the disk");
         for (what, holds) in checks {
             let sign = if *holds { (Paint::Green, "✓") } else { (Paint::Red, "✗") };
             print(&format!("   {} {what}", self.out.paint(sign.0, sign.1)));

@@ -330,7 +330,9 @@ fn limited(
     };
     // The limit is that of whoever ran into it, and of their model.
     let theirs = state.stopped_agent.as_deref() == Some(agent) && asked.model.is_none();
-    if !theirs || asked.now {
+    // A reviewer's limit stays a reviewer's, whoever works.
+    let reviewer = stop.agent.clone();
+    if (!theirs && reviewer.is_none()) || asked.now {
         return Ok(None);
     }
     let Some(at) = stop.resets_at.filter(|at| *at > context.now()) else { return Ok(None) };
@@ -342,6 +344,7 @@ fn limited(
         }));
     }
     let when = style::relative(at, context.now());
+    let agent = reviewer.map_or_else(|| agent.to_owned(), |who| format!("{who}, a reviewer,"));
     let what = format!("the limit of {agent} resets {when}");
     if context.json {
         return Err(

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use segue_core::Exit;
-use segue_journal::repair::{self, Problem, Report};
+use segue_journal::{
+    Session,
+    repair::{self, Problem, Report},
+};
 use segue_view::style;
 use serde_json::json;
 
@@ -38,8 +41,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         all.sort();
         for at in all {
             let name = at.id.to_string();
-            match context.home.open(&at).and_then(|session| repair::verify(&session)) {
-                Ok(report) => reports.push((name, report)),
+            match context.home.open(&at).and_then(|session| with_parts(&name, &session)) {
+                Ok(all) => reports.extend(all),
                 Err(error) => reports.push((name, unreadable(error))),
             }
         }
@@ -55,9 +58,19 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             }
         }
         let session = found.open(&context.home)?;
-        reports.push((found.selector(), repair::verify(&session)?));
+        reports.extend(with_parts(&found.selector(), &session)?);
     }
     report(context, &reports)
+}
+
+/// A session and those within it.
+fn with_parts(name: &str, session: &Session) -> segue_journal::Result<Vec<(String, Report)>> {
+    let mut reports = vec![(name.to_owned(), repair::verify(session)?)];
+    for (_, part) in session.parts()? {
+        // By its path it can be named, and mended.
+        reports.push((part.dir().display().to_string(), repair::verify(&part)?));
+    }
+    Ok(reports)
 }
 
 /// A session that can't even be opened, as a report of its own.

@@ -326,6 +326,112 @@ fn after_rewind_again(passage: &Passage) -> Result<(), Broken> {
     wanted("files", &names(&repo), &["a.txt", "b.txt"].map(str::to_owned).into())
 }
 
+/// A worker that sends a message and mends what is said of it, and two reviewers.
+const PAIR: [(&str, &str); 3] = [
+    (
+        "worker",
+        r#"
+[[reply]]
+tools = [{ name = "write_file", input = { path = "a.txt", content = "one\n" } }]
+[[reply]]
+text = "Turn 1 is done."
+[[reply]]
+tools = [
+    { name = "write_file", input = { path = "a.txt", content = "two\n" } },
+    { name = "send_to_agent", input = { to = "native-2", message = "It is two now." } },
+]
+[[reply]]
+text = "Turn 2 is done."
+repeat = true
+"#,
+    ),
+    (
+        "first",
+        r#"
+[[reply]]
+tools = [{ name = "submit_verdict", input = { verdict = "fail", category = "x", concern = "it is one", evidence = "a.txt:1", next_step = "make it two" } }]
+[[reply]]
+text = "It is one."
+[[reply]]
+text = "```segue\n{\"verdict\":\"pass\"}\n```"
+repeat = true
+"#,
+    ),
+    (
+        "second",
+        r#"
+[[reply]]
+text = "```segue\n{\"verdict\":\"pass\"}\n```"
+repeat = true
+"#,
+    ),
+];
+
+#[test]
+fn a_pair_can_be_killed_anywhere() {
+    every_point("a_pair_can_be_killed_anywhere", || {
+        let mut args: Vec<String> =
+            ["pair", "Do it", "--proof", "grep -c . a.txt", "--json"].map(str::to_owned).into();
+        let mut passage = Passage::new(&[], after_pair);
+        for ((name, script), flag) in PAIR.iter().zip(["--worker", "--reviewer", "--reviewer"]) {
+            let path = passage.env.path(&format!("{name}.toml"));
+            fs::write(&path, script).expect("script");
+            args.extend([flag.to_owned(), format!("native@script:{}", path.display())]);
+        }
+        passage.args = args;
+        passage.prepared(&["repo", "home"])
+    });
+}
+
+/// Whatever was reached, the rest follows: each is asked once in each round, each verdict counts
+/// once, the message arrives once.
+fn after_pair(passage: &Passage) -> Result<(), Broken> {
+    let dir = match check::only_session(&passage.env)? {
+        None => {
+            let args: Vec<&str> = passage.args.iter().map(String::as_str).collect();
+            passage.well(&args)?;
+            check::only_session(&passage.env)?
+        }
+        Some(dir) => {
+            let id = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            passage.well(&["resume", &id])?;
+            Some(dir)
+        }
+    };
+    let dir = dir.ok_or_else(|| Broken::new("there is no session"))?;
+    let events = |dir: &Path, kind: &str| -> Result<Vec<serde_json::Value>, Broken> {
+        let text = fs::read_to_string(dir.join("journal.jsonl"))?;
+        let all = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line));
+        let all: Vec<_> = all.collect::<Result<_, _>>().map_err(|e| Broken::new(e.to_string()))?;
+        Ok(all.into_iter().filter(|event| event["kind"] == kind).collect())
+    };
+    let given = events(&dir, "verdict.given")?;
+    let mut given: Vec<String> = given
+        .iter()
+        .map(|one| {
+            let said = &one["data"];
+            format!("{} {} {}", said["iteration"], said["reviewer"], said["verdict"])
+        })
+        .collect();
+    given.sort_unstable();
+    // A write that was cut short is not repeated unasked, so the worker may need one turn less.
+    let second = given.iter().filter(|one| one.starts_with('2')).count();
+    wanted("verdicts", &(given.len(), second), &(4, 2))?;
+    given.dedup();
+    wanted("different verdicts", &given.len(), &4)?;
+    for name in ["native-2", "native-3"] {
+        let asked = events(&dir.join("reviewers").join(name), "turn.started")?;
+        let asked: Vec<&str> = asked.iter().filter_map(|turn| turn["id"].as_str()).collect();
+        wanted(name, &asked, &vec!["review-1", "review-2"])?;
+    }
+    let (sent, got) = (events(&dir, "message.sent")?, events(&dir, "message.delivered")?);
+    // The call that sends it may have been cut short, too.
+    if sent.len() > 1 || got.len() != sent.len() {
+        return Err(Broken::new(format!("{} messages, {} delivered", sent.len(), got.len())));
+    }
+    Ok(())
+}
+
 #[test]
 fn an_export_can_be_killed_anywhere() {
     every_point("an_export_can_be_killed_anywhere", || {

@@ -34,6 +34,8 @@ mod offer;
 #[cfg(test)]
 mod packet;
 #[cfg(test)]
+mod pair;
+#[cfg(test)]
 mod picker;
 #[cfg(test)]
 mod resume;

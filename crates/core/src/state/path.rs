@@ -195,10 +195,10 @@ impl State {
         }
         self.vendors.retain(|vendor| vendor.id.is_some() || vendor.turn <= done.to_turn);
         self.rewind.path = Some(path);
+        self.rewind.since = now;
         if !done.undo {
             self.forget_reviews(done.to_turn);
         }
-        self.rewind.since = now;
         self.rewind.waits = !done.undo;
         // What the rewind broke off is taken up again when it is taken back.
         self.handing_over = unfinished;

@@ -50,6 +50,8 @@ pub(crate) fn new(repo: &str, prompt: &str) -> NewSession {
         vendor_args: Vec::new(),
         prompt: prompt.into(),
         proof: None,
+        proof_secs: None,
+        pair: None,
         caps: Caps { turns: Some(20), tokens: Some(2_000_000), ..Caps::default() },
         lineage: None,
         packet: None,

@@ -187,6 +187,7 @@ fn one_session_on_a_page() {
     session.name = Some("parser".into());
     session.proof = Some("make test".into());
     session.caps = Caps {
+        iterations: None,
         turns: Some(20),
         steps: Some(50),
         wall_clock_secs: Some(7_200),
@@ -341,6 +342,7 @@ fn story() -> Vec<Event> {
     vec![
         event(SessionNamed { name: "parser".into() }),
         event(TurnStarted {
+            messages: Vec::new(),
             briefing: None,
             prompt: Payload::inline("fix the failing test\nin the parser"),
             cause: Cause::Person,
