@@ -391,7 +391,7 @@ fn a_message_from_outside_reaches_its_recipient_once_and_in_order() {
     let (first, second) = (told.find("Keep the old API"), told.find("And the docs"));
     assert!(first.is_some() && first < second, "{told}");
     let all = json(&segue(&env, &["bridge", "1", "--json"]).stdout);
-    assert_eq!((&all["messages"], &all["not_delivered"]), (&json!(2), &json!(0)));
+    assert_eq!((&all["messages"], &all["not_delivered"]), (&json!(3), &json!(0)));
     assert_eq!(all["messages_list"][0]["text"], "Keep the old API");
     assert_eq!(all["by_agent"]["person"], 2);
     let nobody = segue(&env, &["bridge", "1", "send", "codex", "Hello"]);
