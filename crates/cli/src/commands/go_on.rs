@@ -10,7 +10,7 @@ use segue_core::{
     event::{AgentChanged, ChangeCause, Reason, RewindStarted},
     state::Phase,
 };
-use segue_journal::{Session, session::Mended};
+use segue_journal::{Session, lock::Lock, session::Mended};
 use segue_loops::{
     keep::Keeper,
     launch::{self, Resume},
@@ -26,7 +26,8 @@ use segue_view::{
 
 use crate::{
     commands::{
-        edited, place,
+        attach::{self, Start},
+        edited, place, resume,
         rewind::{rewind_error, rewind_lines},
         run::{Manner, surroundings},
         worker::{Wishes, hire, known_agent, limit_key, no_such_agent, terms},
@@ -65,6 +66,15 @@ pub(crate) struct Request {
     pub(crate) dir: Option<PathBuf>,
     pub(crate) files: place::Wish,
     pub(crate) caps: Caps,
+    /// In the background, shown in tmux.
+    pub(crate) tmux: bool,
+}
+
+impl Request {
+    /// Nothing is asked for that whoever works on the session already does not do.
+    fn only_goes_on(&self) -> bool {
+        self.prompt.is_none() && self.with.is_none() && !self.give_back && self.rewind.is_none()
+    }
 }
 
 /// What to go back to.
@@ -87,8 +97,14 @@ pub(crate) fn go_on(context: &Context, found: &Found, asked: Request) -> Command
     if asked.prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
         return Err(CommandError::usage("the prompt is empty"));
     }
+    if asked.tmux && !asked.dry_run {
+        attach::check(context)?;
+    }
     let session = found.open(&context.home)?;
     if let Some(holder) = session.taken_by()? {
+        if asked.tmux && asked.only_goes_on() {
+            return attach::show(context, found, Start::Already(holder));
+        }
         let error = segue_journal::Error::Busy { dir: found.dir.clone(), holder };
         return Err(about(error.into()));
     }
@@ -123,11 +139,19 @@ pub(crate) fn go_on(context: &Context, found: &Found, asked: Request) -> Command
     if let Some(exit) = limited(context, &session, &selector, &asked, &agent, &interrupt)? {
         return Ok(exit);
     }
+    let restores = back.is_none() && place::decide(&place, &note, &selector, asked.files)?;
+    if asked.tmux {
+        let files = match restores {
+            true => place::Wish::Restore,
+            false if place.elsewhere => place::Wish::Keep,
+            false => place::Wish::Ask,
+        };
+        let args = resume::args_for(&selector, &Request { files, ..asked });
+        return attach::show(context, found, Start::Background(args));
+    }
     let back = match back {
         Some(back) => Some(back.started),
-        None if place::decide(&place, &note, &selector, asked.files)? => {
-            rewind::to_checkpoint(&session)
-        }
+        None if restores => rewind::to_checkpoint(&session),
         None => None,
     };
     launch_resume(
@@ -238,7 +262,7 @@ fn launch_resume(
     let dir = session.dir().to_owned();
     let mut watcher = Watcher::new(context);
     watcher.looks_at(&dir);
-    let manner = Manner { number, wait: asked.wait, give_back: asked.give_back };
+    let manner = Manner { number, wait: asked.wait, give_back: asked.give_back, tmux: false };
     let around = surroundings(context, config, &mut watcher, ready.interrupt, manner);
     let stop = launch::resume(session, how, worker, around, say_mended)
         .map_err(|error| CommandError::from(error).about(selector))?;
@@ -334,7 +358,13 @@ fn limited(
         return Ok(None);
     }
     let Some(at) = stop.resets_at.filter(|at| *at > context.now()) else { return Ok(None) };
+    if asked.wait && asked.tmux {
+        // That is for the one in the background.
+        return Ok(None);
+    }
     if asked.wait {
+        // Whoever asks is to know that somebody is at it.
+        let _lock = Lock::take(&**context.home.disk(), session.dir(), &context.me())?;
         let signal = wait_until(context, at, interrupt);
         return Ok(signal.map(|signal| {
             say(&format!("segue resume {selector} --wait"));

@@ -1,6 +1,6 @@
 //! `segue resume`: go on at exactly the point where a session stopped.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use segue_core::Permission;
 use segue_loops::rewind::Scope;
@@ -9,7 +9,7 @@ use crate::{
     commands::{
         go_on::{Back, Request, Where, go_on},
         pick, place,
-        run::CapFlags,
+        run::{CapFlags, cap_words},
     },
     context::Context,
     error::{CommandError, CommandResult},
@@ -28,6 +28,7 @@ use crate::{
   segue resume 7 --wait             after a limit, as soon as it has reset
   segue resume 7 --with codex       hand it to another agent
   segue resume 7 --return           give it back to the agent that began
+  segue resume 7 --tmux             in the background, shown in tmux
   segue resume 7 --turn 8 \"Another way\"   go back to the end of turn 8 first")]
 pub(crate) struct Args {
     /// A number, a name, an id or the start of one, a path, or @latest
@@ -83,6 +84,9 @@ pub(crate) struct Args {
     /// Bring the files of the last checkpoint back, after a checkpoint of what is there
     #[arg(long)]
     restore_files: bool,
+    /// Go on in the background, and show it in tmux
+    #[arg(long)]
+    tmux: bool,
     #[command(flatten)]
     caps: CapFlags,
 }
@@ -127,8 +131,42 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         dir: args.dir,
         files,
         caps: args.caps.caps(),
+        tmux: args.tmux,
     };
     go_on(context, &found, request)
+}
+
+/// The words that ask another process of Segue for the same.
+pub(crate) fn args_for(selector: &str, request: &Request) -> Vec<OsString> {
+    let mut words: Vec<String> = vec!["resume".to_owned(), selector.to_owned()];
+    let mut text = |flag: &str, value: Option<&str>| {
+        words.extend(value.map(|value| format!("{flag}={value}")));
+    };
+    text("--prompt", request.prompt.as_deref());
+    text("--with", request.with.as_deref());
+    text("--reason", request.reason.as_deref().filter(|_| request.with.is_some()));
+    text("--model", request.model.as_deref());
+    text("--permission", request.permission.map(Permission::word));
+    match request.rewind.as_ref().map(|back| &back.to) {
+        Some(Where::Turn(turn)) => text("--turn", Some(&turn.to_string())),
+        Some(Where::Step(id)) => text("--step", Some(id)),
+        None => {}
+    }
+    let flags = [
+        ("--return", request.give_back),
+        ("--wait", request.wait),
+        ("--now", request.now),
+        ("--fresh", request.fresh),
+        ("--keep-files", request.files == place::Wish::Keep),
+        ("--restore-files", request.files == place::Wish::Restore),
+    ];
+    words.extend(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
+    words.extend(cap_words(request.caps));
+    let mut words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+    if let Some(dir) = &request.dir {
+        words.extend(["--dir".into(), dir.into()]);
+    }
+    words
 }
 
 /// A prompt alone is taken for a session: its blanks tell.
