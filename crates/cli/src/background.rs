@@ -8,7 +8,7 @@
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::{fs::OpenOptionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     thread,
@@ -63,7 +63,7 @@ pub(crate) fn spawn(
     let file = new_file(log).map_err(wrong)?;
     let also = file.try_clone().map_err(wrong)?;
     let mut command = Command::new(this_program());
-    command.arg(ARGUMENT).arg("--home").arg(context.home.dir()).args(args);
+    command.arg0("segue").arg(ARGUMENT).arg("--home").arg(context.home.dir()).args(args);
     command.stdin(Stdio::null()).stdout(file).stderr(also);
     command
         .spawn()

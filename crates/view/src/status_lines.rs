@@ -6,7 +6,7 @@
 //!   spent   12k tokens · $0.12 · turns 3 of 10
 //!   last    ⚙ shell  cargo test
 //!   stop    segue stop 7
-//!   leave   Ctrl-B D · come back: segue attach 7
+//!   leave   detach (Ctrl-B D) · come back: segue attach 7
 //! ```
 
 use std::time::Duration;
@@ -62,7 +62,11 @@ pub fn status_lines(state: &State, seen: &Seen<'_>, style: &Style) -> Vec<String
         }
         line("go on", Paint::Cyan, &advice(status, state, seen.selector));
     }
-    line("leave", Paint::Dim, &format!("Ctrl-B D · come back: segue attach {}", seen.selector));
+    line(
+        "leave",
+        Paint::Dim,
+        &format!("detach (Ctrl-B D) · come back: segue attach {}", seen.selector),
+    );
     lines
 }
 
@@ -141,7 +145,7 @@ mod tests {
   spent   12k tokens · $0.00 · turns 3 of 10
   last    ⚙ shell  cargo test
   stop    segue stop 7
-  leave   Ctrl-B D · come back: segue attach 7"
+  leave   detach (Ctrl-B D) · come back: segue attach 7"
         );
     }
 
@@ -163,7 +167,7 @@ mod tests {
   spent   12k tokens · $0.00 · turns 3 of 10
   why     asked to stop
   go on   segue resume 7
-  leave   Ctrl-B D · come back: segue attach 7"
+  leave   detach (Ctrl-B D) · come back: segue attach 7"
         );
     }
 
