@@ -73,7 +73,7 @@ pub(crate) fn spawn(
 /// A process that still writes to the old one keeps it.
 fn new_file(path: &Path) -> std::io::Result<File> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
         _ => OpenOptions::new().write(true).create_new(true).mode(0o600).open(path),
     }
 }

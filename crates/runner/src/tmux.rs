@@ -18,10 +18,16 @@ use std::{
     io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 /// The variable that names the server's socket.
 pub const SOCKET_VAR: &str = "SEGUE_TMUX_SOCKET";
+
+/// How long a server may take to end.
+const ENDING: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Panes can have options of their own since then.
 const OLDEST: (u32, u32) = (3, 0);
@@ -165,7 +171,22 @@ impl Tmux {
     /// Runs one or more of tmux' commands, and returns what it prints.
     pub(crate) fn run<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Result<String> {
         let args: Vec<S> = args.into_iter().collect();
-        let output = self.command().args(&args).stdin(Stdio::null()).output();
+        let started = Instant::now();
+        loop {
+            match self.run_once(&args) {
+                // A server that was just told to end takes nothing on: the next one does.
+                Err(TmuxError::Refused { said, .. })
+                    if is_ending(&said) && started.elapsed() < ENDING =>
+                {
+                    thread::sleep(LOOK);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    fn run_once<S: AsRef<OsStr>>(&self, args: &[S]) -> Result<String> {
+        let output = self.command().args(args).stdin(Stdio::null()).output();
         let output = output.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => TmuxError::Missing,
             _ => TmuxError::Io(error),
@@ -197,6 +218,10 @@ fn refused(command: &str, said: &str) -> TmuxError {
 
 fn is_harmless(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| HARMLESS.contains(&name) || name.starts_with("LC_"))
+}
+
+fn is_ending(said: &str) -> bool {
+    said.starts_with("server exited") || said.starts_with("lost server")
 }
 
 fn is_no_server(said: &str) -> bool {

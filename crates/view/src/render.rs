@@ -25,7 +25,9 @@ use segue_core::{
 };
 
 use crate::{
-    style::{Line, Paint, Style, bytes, count, duration, money, sanitize, tokens, wrap},
+    style::{
+        Line, Paint, Style, bytes, count, duration, money, sanitize, tokens, wrap, wrap_hanging,
+    },
     telling::{last_line, size, telling},
 };
 
@@ -107,7 +109,10 @@ impl Out<'_> {
     fn text(&mut self, indent: usize, sign: &str, paint: Paint, payload: &Payload) {
         let stamp = if self.full() { 10 } else { 0 };
         let room = self.style.width.saturating_sub(indent + stamp + 2 * sign.len());
-        let mut lines = wrap(payload.head().trim(), room);
+        let mut lines = match self.live() {
+            true => wrap_hanging(payload.head().trim(), room),
+            false => wrap(payload.head().trim(), room),
+        };
         let left_out = lines.len().saturating_sub(SHORT_LINES);
         if self.detail == Detail::Short && left_out > 1 {
             lines.truncate(SHORT_LINES);
@@ -117,7 +122,7 @@ impl Out<'_> {
             lines.push(format!("… {} in all", bytes(size)));
         }
         for line in lines {
-            self.one(indent, (paint, sign), paint, &line);
+            self.line(indent, (paint, sign), &[(paint, line)]);
         }
     }
 
@@ -130,12 +135,8 @@ impl Out<'_> {
                     text = format!("{text} · {}", sanitize(model));
                 }
                 let place = identity.workspace.display().to_string();
-                self.one(
-                    0,
-                    (Paint::Dim, "●"),
-                    Paint::Dim,
-                    &format!("{text} · {}", sanitize(&place)),
-                );
+                let text = format!("{text} · {}", sanitize(&place));
+                self.line(0, (Paint::Dim, "●"), &[(Paint::Dim, text)]);
             }
             Body::SessionNamed(named) => {
                 let text = format!("named \"{}\"", sanitize(&named.name));

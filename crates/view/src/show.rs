@@ -294,7 +294,7 @@ fn usage_text(usage: &Usage) -> String {
 }
 
 /// Each cap with what of it is used.
-pub(crate) fn caps(state: &State, until: Timestamp) -> Vec<String> {
+fn caps(state: &State, until: Timestamp) -> Vec<String> {
     let caps = &state.caps;
     let mut lines = Vec::new();
     if let Some(cap) = caps.turns {

@@ -1,12 +1,12 @@
 //! How a session stands, in a few lines that are drawn again and again: the pane below the others.
 //!
 //! ```text
-//! ● running · turn 3 · native · scripted · 4 min 12 s
+//! ● running · 4 min 12 s · turn 3 · native · scripted
 //!   task    Fix the failing test
-//!   spent   12k tokens · $0.12 · turns 3 of 10
+//!   spent   12k of 400k tokens · $0.12 · turn 3 of 10
 //!   last    ⚙ shell  cargo test
 //!   stop    segue stop 7
-//!   leave   detach (Ctrl-B D) · come back: segue attach 7
+//!   leave   Ctrl-B D, then segue attach 7
 //! ```
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use segue_core::{State, status::Status};
 
 use crate::{
-    show::{advice, caps},
+    show::advice,
     style::{self, Line, Paint, Style, duration, money, sanitize, tokens},
     table::status_paint,
 };
@@ -35,44 +35,68 @@ pub struct Seen<'a> {
     pub now: Timestamp,
 }
 
-/// The lines, none wider than the style's width, the most important first.
+/// The lines, none wider than the style's width: eight at most.
 #[must_use]
 pub fn status_lines(state: &State, seen: &Seen<'_>, style: &Style) -> Vec<String> {
     let status = Status::of(state, seen.alive);
-    let mut lines = vec![head(state, seen, status, style)];
-    let mut line = |label: &str, paint: Paint, text: &str| {
-        let line = Line::new().plain("  ").with(Paint::Dim, format!("{label:<LABEL$}"));
-        lines.push(line.with(paint, text).render(style));
-    };
+    let mut page = Page { style, lines: vec![head(state, seen, status, style)] };
     if let Some(identity) = &state.identity {
-        line("task", Paint::Plain, &sanitize(identity.prompt.head().trim()));
+        page.line("task", Paint::Plain, &sanitize(identity.prompt.head().trim()));
     }
-    line("spent", Paint::Plain, &spent(state, seen));
+    page.two_lines("spent", Paint::Plain, &spent(state, seen));
     if seen.alive {
         if let Some(last) = seen.last.map(str::trim).filter(|last| !last.is_empty()) {
-            line("last", Paint::Plain, last);
+            page.two_lines("last", Paint::Plain, last);
         }
-        line("stop", Paint::Cyan, &format!("segue stop {}", seen.selector));
+        page.line("stop", Paint::Cyan, &format!("segue stop {}", seen.selector));
     } else {
-        if let Some(stop) = state.stop.as_ref().filter(|stop| !stop.message.is_empty()) {
-            line("why", status_paint(status), &sanitize(stop.message.trim()));
+        if let Some(stop) = &state.stop {
+            let resets = stop.resets_at.map(|at| style::relative(at, seen.now));
+            let resets = resets.map(|when| format!("resets {when}: ")).unwrap_or_default();
+            let why = format!("{resets}{}", sanitize(stop.message.trim()));
+            page.two_lines("why", status_paint(status), &why);
         }
-        if let Some(at) = state.stop.as_ref().and_then(|stop| stop.resets_at) {
-            line("resets", Paint::Plain, &style::relative(at, seen.now));
-        }
-        line("go on", Paint::Cyan, &advice(status, state, seen.selector));
+        page.line("go on", Paint::Cyan, &advice(status, state, seen.selector));
     }
-    line(
-        "leave",
-        Paint::Dim,
-        &format!("detach (Ctrl-B D) · come back: segue attach {}", seen.selector),
-    );
-    lines
+    let leave = format!("Ctrl-B D, then segue attach {}", seen.selector);
+    page.line("leave", Paint::Dim, &leave);
+    page.lines
 }
 
+struct Page<'a> {
+    style: &'a Style,
+    lines: Vec<String>,
+}
+
+impl Page<'_> {
+    fn line(&mut self, label: &str, paint: Paint, text: &str) {
+        let line = Line::new().plain("  ").with(Paint::Dim, format!("{label:<LABEL$}"));
+        self.lines.push(line.with(paint, text).render(self.style));
+    }
+
+    /// A text that may take a second line where the pane is narrow.
+    fn two_lines(&mut self, label: &str, paint: Paint, text: &str) {
+        let parts = style::wrap(text, self.style.width.saturating_sub(LABEL + 2));
+        match &parts[..] {
+            [] => {}
+            [one] => self.line(label, paint, one),
+            [first, rest @ ..] => {
+                self.line(label, paint, first);
+                self.line("", paint, &rest.join(" "));
+            }
+        }
+    }
+}
+
+/// What matters most comes first: the rest is cut off in a narrow pane.
 fn head(state: &State, seen: &Seen<'_>, status: Status, style: &Style) -> String {
     let sign = if seen.alive { "● " } else { "■ " };
     let mut line = Line::new().with(status_paint(status), format!("{sign}{status}"));
+    if let Some(since) = state.running_since.filter(|_| seen.alive) {
+        // To the second: a display that ticks is seen to be alive.
+        let span = Duration::try_from(seen.now.duration_since(since)).unwrap_or_default();
+        line = line.plain(format!(" · {}", duration(Duration::from_secs(span.as_secs()))));
+    }
     if state.turn.number > 0 {
         line = line.plain(format!(" · turn {}", state.turn.number));
     }
@@ -82,23 +106,33 @@ fn head(state: &State, seen: &Seen<'_>, status: Status, style: &Style) -> String
     if let Some(model) = state.model() {
         line = line.with(Paint::Dim, format!(" · {}", sanitize(model)));
     }
-    if let Some(since) = state.running_since.filter(|_| seen.alive) {
-        // To the second: a display that ticks is seen to be alive.
-        let span = Duration::try_from(seen.now.duration_since(since)).unwrap_or_default();
-        line = line.plain(format!(" · {}", duration(Duration::from_secs(span.as_secs()))));
-    }
     line.render(style)
 }
 
-/// What was spent, and how far that is from the caps.
+/// What was spent, each beside the cap that it is held to.
 fn spent(state: &State, seen: &Seen<'_>) -> String {
-    let mut parts = vec![format!("{} tokens", tokens(state.usage.total()))];
+    let caps = &state.caps;
+    let of = |cap: Option<String>| cap.map(|cap| format!(" of {cap}")).unwrap_or_default();
+    let mut parts =
+        vec![format!("{}{} tokens", tokens(state.usage.total()), of(caps.tokens.map(tokens)))];
     let sum = money(state.cost, state.unpriced_calls);
     if sum != style::NO_PRICE {
-        parts.push(sum);
+        parts.push(format!("{sum}{}", of(caps.cost_micros.map(|cap| money(cap, 0)))));
     }
-    let until = state.updated_at.filter(|_| !seen.alive).unwrap_or(seen.now);
-    parts.extend(caps(state, until));
+    if let Some(cap) = caps.turns {
+        parts.push(format!("turn {} of {cap}", state.turn.number));
+    }
+    if let Some(cap) = caps.wall_clock_secs.map(Duration::from_secs) {
+        // The clock runs while a process does.
+        let until = state.updated_at.filter(|_| !seen.alive).unwrap_or(seen.now);
+        let used = cap.saturating_sub(caps.time_left(state, until).unwrap_or(cap));
+        let used = Duration::from_secs(used.as_secs());
+        parts.push(format!("{} of {}", duration(used), duration(cap)));
+    }
+    // This one is always there: only when it comes near does it tell something.
+    if let Some(cap) = caps.steps.filter(|cap| state.turn.calls >= cap / 2) {
+        parts.push(format!("{} of {cap} model calls", state.turn.calls));
+    }
     parts.join(" · ")
 }
 
@@ -124,7 +158,7 @@ mod tests {
             agent: Some("native".to_owned()),
             model: Some("scripted".to_owned()),
             usage: Usage { input: 12_000, ..Usage::default() },
-            caps: Caps { turns: Some(10), ..Caps::default() },
+            caps: Caps { turns: Some(10), tokens: Some(400_000), ..Caps::default() },
             ..State::default()
         };
         state.turn.number = 3;
@@ -141,11 +175,11 @@ mod tests {
     fn a_session_at_work() {
         assert_eq!(
             lines(&state(), true, 80),
-            "● running · turn 3 · scripted · 4 min 12 s
-  spent   12k tokens · $0.00 · turns 3 of 10
+            "● running · 4 min 12 s · turn 3 · scripted
+  spent   12k of 400k tokens · $0.00 · turn 3 of 10
   last    ⚙ shell  cargo test
   stop    segue stop 7
-  leave   detach (Ctrl-B D) · come back: segue attach 7"
+  leave   Ctrl-B D, then segue attach 7"
         );
     }
 
@@ -164,10 +198,10 @@ mod tests {
         assert_eq!(
             lines(&state, false, 80),
             "■ interrupted · turn 3 · scripted
-  spent   12k tokens · $0.00 · turns 3 of 10
+  spent   12k of 400k tokens · $0.00 · turn 3 of 10
   why     asked to stop
   go on   segue resume 7
-  leave   detach (Ctrl-B D) · come back: segue attach 7"
+  leave   Ctrl-B D, then segue attach 7"
         );
     }
 
@@ -177,6 +211,7 @@ mod tests {
             for line in lines(&state(), true, width).lines() {
                 assert!(style::width(line) <= width, "{width}: {line}");
             }
+            assert!(lines(&state(), true, width).lines().count() <= 8);
         }
     }
 }

@@ -384,3 +384,60 @@ fn what_another_machine_does_is_not_stopped_here() {
     assert_eq!(output.status, 5, "{}", output.stderr);
     assert!(output.stderr.contains("is not the one that has it"), "{}", output.stderr);
 }
+
+#[test]
+fn who_waits_for_a_limit_in_the_background_can_be_stopped() {
+    let (env, model) = scripted("[[reply]]\nlimit = { secs = 7200 }\n");
+    let server = Server::new(&env);
+    assert_eq!(server.segue(&["run", "Go", "--model", &model]).status, 3);
+    assert_eq!(server.segue(&["resume", "1", "--tmux"]).status, 3);
+    assert_eq!(server.panes().len(), 0);
+    let output = server.segue(&["resume", "1", "--wait", "--tmux"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(server.panes(), BOTH);
+    assert_eq!(server.segue(&["resume", "1", "--wait", "--with", "native"]).status, 5);
+    let before = kinds(&env, 1);
+    let output = server.segue(&["stop", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("session 1 has stopped: limit"), "{}", output.stderr);
+    assert_eq!(kinds(&env, 1), before);
+}
+
+#[test]
+fn a_watcher_that_stays_waits_for_the_directory_and_sees_every_run() {
+    let (env, model) = scripted(DONE);
+    assert_eq!(env.segue(["run", "Go", "--model", &model]).unwrap().status, 0);
+    let (dir, later) = (env.session_dir(1).unwrap(), env.path("later"));
+    let out = File::create(env.path("seen")).unwrap();
+    let mut command = env.command(["watch", "--stay", later.to_str().unwrap()]);
+    let mut watcher = command.stdout(out).spawn().unwrap();
+    let seen = || fs::read_to_string(env.path("seen")).unwrap();
+    // In place of a session that is made elsewhere: the same one by another way.
+    std::os::unix::fs::symlink(&dir, &later).unwrap();
+    until("the first run", || seen().contains("✔ done"));
+    assert_eq!(env.segue(["resume", "1", "Once more"]).unwrap().status, 0);
+    until("the second run", || seen().matches("✔ done").count() == 2);
+    assert!(seen().contains("Once more"), "{}", seen());
+    crate::support::signal(&watcher, Signal::INT);
+    assert_eq!(watcher.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn how_it_stands_is_printed_also_without_a_terminal() {
+    let (env, model) = scripted(DONE);
+    let args = ["run", "Go", "--model", &model, "--max-turns", "4"];
+    assert_eq!(env.segue(args).unwrap().status, 0);
+    let output = env.segue(["watch", "1", "--status"]).unwrap();
+    let lines: Vec<&str> = output.stdout.lines().collect();
+    assert!(lines[0].starts_with("■ completed · turn 1 · native · script:"), "{lines:?}");
+    let rest = [
+        "  task    Go",
+        "  spent   940 tokens · turn 1 of 4",
+        "  why     the agent is done",
+        "  go on   segue resume 1 \"what to do next\"",
+        "  leave   Ctrl-B D, then segue attach 1",
+    ];
+    assert_eq!(lines[1..], rest);
+    let output = env.segue(["watch", "1", "--status", "--json"]).unwrap();
+    assert_eq!(json(&output.stdout)["status"], "completed");
+}

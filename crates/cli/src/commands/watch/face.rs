@@ -100,7 +100,7 @@ fn pane(context: &Context) -> Style {
     }
 }
 
-fn size() -> Option<(usize, usize)> {
+fn size() -> Size {
     let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).ok()?;
     (size.ws_col > 0).then_some((usize::from(size.ws_col), usize::from(size.ws_row)))
 }
@@ -108,30 +108,35 @@ fn size() -> Option<(usize, usize)> {
 /// The event with all of its words, also those that are too long for a line of the journal.
 fn whole(event: &Event, session: &Session) -> Event {
     let mut event = event.clone();
-    if let Body::TextWritten(written) = &mut event.body {
-        if let Some(text) = written.text.blob.is_some().then(|| session.text(&written.text).ok()) {
-            written.text = text.map_or_else(|| written.text.clone(), Payload::inline);
-        }
+    if let Body::TextWritten(written) = &mut event.body
+        && written.text.blob.is_some()
+        && let Ok(text) = session.text(&written.text)
+    {
+        written.text = Payload::inline(text);
     }
     event
 }
 
+/// Columns and lines of the terminal, where it tells them.
+type Size = Option<(usize, usize)>;
+
 /// Lines that are drawn in place.
 #[derive(Default)]
 struct Screen {
-    drawn: Option<(Option<(usize, usize)>, Vec<String>)>,
+    /// The lines, and the size that they were cut to.
+    drawn: Option<(Vec<String>, Size)>,
 }
 
 impl Screen {
     fn draw(&mut self, mut lines: Vec<String>) {
         let size = size();
         lines.truncate(size.map_or(usize::MAX, |(_, rows)| rows));
-        let now = Some((size, lines));
+        let now = Some((lines, size));
         if self.drawn == now {
             return;
         }
         self.drawn = now;
-        let lines = self.drawn.as_ref().map(|(_, lines)| lines.join("\x1b[K\r\n"));
+        let lines = self.drawn.as_ref().map(|(lines, _)| lines.join("\x1b[K\r\n"));
         let mut out = io::stdout().lock();
         let _ = write!(out, "\x1b[?25l\x1b[H{}\x1b[K\x1b[J", lines.unwrap_or_default());
         let _ = out.flush();
