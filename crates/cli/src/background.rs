@@ -19,10 +19,7 @@ use segue_core::{Body, Event, Exit};
 use segue_journal::{Session, tail::Tail};
 use segue_runner::process::this_program;
 
-use crate::{
-    context::Context,
-    error::{CommandError, CommandResult},
-};
+use crate::{context::Context, error::CommandError};
 
 /// The hidden first argument that makes Segue leave its terminal.
 pub(crate) const ARGUMENT: &str = "__background";
@@ -151,9 +148,9 @@ fn ended_early(status: ExitStatus, log: &Path) -> CommandError {
 }
 
 /// Removes what a session's background process has printed.
-pub(crate) fn forget(context: &Context, session: &str) -> CommandResult {
+pub(crate) fn forget(context: &Context, session: &str) -> Result<(), CommandError> {
     match fs::remove_file(log_of(context, session)) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
-        _ => Ok(Exit::Done),
+        _ => Ok(()),
     }
 }

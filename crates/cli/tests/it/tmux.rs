@@ -441,3 +441,45 @@ fn how_it_stands_is_printed_also_without_a_terminal() {
     let output = env.segue(["watch", "1", "--status", "--json"]).unwrap();
     assert_eq!(json(&output.stdout)["status"], "completed");
 }
+
+#[test]
+fn within_tmux_the_client_is_switched() {
+    let (env, model) = scripted(GATED);
+    let server = Server::new(&env);
+    server.start(&model);
+    let segue = env!("CARGO_BIN_EXE_segue");
+    // The server has not our environment: it was started by Segue.
+    let home = env.home().display().to_string();
+    let mine = format!("read x; {segue} --home {home} attach 1; echo status $?; cat");
+    assert_eq!(server.tmux(&["new-session", "-d", "-s", "mine", &mine]).status, 0);
+    let options = || server.tmux(&["show-options", "-g"]).stdout;
+    let before = options();
+    // A client of that server, in a terminal that is another one's.
+    let terminal = Terminal::open(&server, "--version; tmux -L inner attach -t =mine");
+    let client = || server.tmux(&["list-clients", "-F", "#{session_name}"]).stdout;
+    until("the client", || client() == "mine\n");
+    terminal.tmux(&["send-keys", "Enter"]);
+    until("the switch", || client() == "segue-repo-1\n");
+    terminal.sees("This takes a while.");
+    let pane = ["capture-pane", "-p", "-t", "=mine:"];
+    until("the end", || server.tmux(&pane).stdout.contains("status 0"));
+    assert_eq!(options(), before);
+}
+
+#[test]
+fn the_log_is_for_one_person_and_goes_with_the_session() {
+    use std::os::unix::fs::PermissionsExt;
+    let (env, model) = scripted(GATED);
+    let server = Server::new(&env);
+    server.start(&model);
+    let (dir, log) = (env.home().join("logs"), env.home().join("logs/1.log"));
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&dir), mode(&log)), (0o700, 0o600));
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains("This takes a while."), "{text}");
+    let session = env.session_dir(1).unwrap();
+    assert_eq!(server.segue(&["stop", "1"]).status, 0);
+    assert!(!session.join("1.log").exists());
+    assert_eq!(server.segue(&["rm", "1", "--force"]).status, 0);
+    assert!(!log.exists());
+}
