@@ -2,13 +2,14 @@
 //!
 //! One command, one file under `commands/`, and no logic of its own.
 
+mod background;
 mod commands;
 mod config;
 mod context;
 mod error;
 mod observe;
 
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 use segue_core::Exit;
@@ -41,15 +42,23 @@ pub(crate) struct Cli {
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
+    let program = args.next();
+    let first = args.next();
     // Before anything else: a guardian has to stand when its owner may already be dying.
-    if args.nth(1).is_some_and(|first| first == guardian::ARGUMENT) {
+    if first.as_ref().is_some_and(|first| first == guardian::ARGUMENT) {
         return guardian::main(args);
     }
-    if std::env::args_os().len() < 2 {
+    let in_background = first.as_ref().is_some_and(|first| first == background::ARGUMENT);
+    if in_background {
+        background::leave_terminal();
+    }
+    let first = first.filter(|_| !in_background);
+    let args: Vec<OsString> = program.into_iter().chain(first).chain(args).collect();
+    if args.len() < 2 {
         say(Cli::command().render_help().to_string().trim_end());
         return ExitCode::from(Exit::Usage.code());
     }
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(args);
     let json = cli.global.json;
     let exit = run(cli).unwrap_or_else(|error| {
         say(&if json { error.to_json() } else { harmless(&error.to_string()) });

@@ -95,6 +95,13 @@ impl Watcher {
         self.progress(Activity::Limited(left));
     }
 
+    /// That somebody else is asked to stop, at the bottom of a terminal.
+    pub(crate) fn stopping(&mut self) {
+        if let Some(spinner) = &mut self.spinner {
+            spinner.draw_text("stopping", &self.err);
+        }
+    }
+
     pub(crate) fn wipe(&mut self) {
         if let Some(spinner) = &mut self.spinner {
             spinner.wipe();
@@ -191,11 +198,6 @@ struct Spinner {
 
 impl Spinner {
     fn draw(&mut self, what: Activity<'_>, style: &Style) {
-        if self.drawn.is_some_and(|at| at.elapsed() < FRAME) {
-            return;
-        }
-        self.drawn = Some(Instant::now());
-        self.frame += 1;
         let text = match what {
             Activity::Answering(_) => "answering".to_owned(),
             Activity::Thinking => "thinking".to_owned(),
@@ -205,6 +207,15 @@ impl Spinner {
             }
             Activity::Running(command) => format!("running {}", style::sanitize(command)),
         };
+        self.draw_text(&text, style);
+    }
+
+    fn draw_text(&mut self, text: &str, style: &Style) {
+        if self.drawn.is_some_and(|at| at.elapsed() < FRAME) {
+            return;
+        }
+        self.drawn = Some(Instant::now());
+        self.frame += 1;
         let sign = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '⠧'][self.frame % 8];
         let elapsed = style::duration(self.since.elapsed());
         let line = format!("  {sign} {text} · {elapsed}");

@@ -2,7 +2,8 @@
 //!
 //! [`supervisor`] is where every event goes through; [`native`] is Segue's own agent on it, and
 //! [`vendor`] is any vendor's program.
-//! [`guardian`] stands between Segue and every process that an agent is or starts.
+//! [`guardian`] stands between Segue and every process that an agent is or starts. [`tmux`] shows what
+//! goes on.
 
 pub mod agent;
 pub mod briefing;
@@ -13,6 +14,7 @@ pub mod process;
 pub mod shell;
 pub mod signal;
 pub mod supervisor;
+pub mod tmux;
 pub mod trouble;
 pub mod vendor;
 

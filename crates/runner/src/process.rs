@@ -16,8 +16,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -284,6 +286,25 @@ pub fn end_leftovers(session: &str, limit: Duration) -> Sweep {
         }
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Asks a process to stop, if it is the one that has `file` open. Says whether it was.
+///
+/// A pid that was written down may be somebody else's by now, or that of another namespace.
+pub fn interrupt_holder(pid: u32, file: &Path) -> io::Result<bool> {
+    let wanted = fs::metadata(file)?;
+    let Some(stat) = i32::try_from(pid).ok().and_then(Stat::read) else {
+        return Ok(false);
+    };
+    let is_it = |entry: fs::DirEntry| {
+        let found = fs::metadata(entry.path());
+        found.is_ok_and(|found| (found.dev(), found.ino()) == (wanted.dev(), wanted.ino()))
+    };
+    let holds = fs::read_dir(format!("/proc/{pid}/fd"))?.flatten().any(is_it);
+    if holds {
+        stat.signal(Signal::INT);
+    }
+    Ok(holds)
 }
 
 /// The running program itself, for starting it again as a guardian.

@@ -21,6 +21,7 @@ pub mod render;
 pub mod row;
 pub mod select;
 pub mod show;
+pub mod status_lines;
 pub mod style;
 pub mod table;
 

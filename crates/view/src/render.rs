@@ -26,7 +26,9 @@ use segue_core::{
 };
 
 use crate::{
-    style::{Line, Paint, Style, bytes, count, duration, money, sanitize, tokens, wrap},
+    style::{
+        Line, Paint, Style, bytes, count, duration, money, sanitize, tokens, wrap, wrap_hanging,
+    },
     telling::{last_line, size, telling},
 };
 
@@ -34,6 +36,8 @@ use crate::{
 pub enum Detail {
     /// What a person follows: long texts are cut, bookkeeping is left out.
     Short,
+    /// The same in a pane of any width: texts are whole, and sentences are broken, not cut.
+    Live,
     /// Every event, with its time and as much of its text as the journal line has.
     Full,
 }
@@ -65,6 +69,10 @@ impl Out<'_> {
         self.detail == Detail::Full
     }
 
+    fn live(&self) -> bool {
+        self.detail == Detail::Live
+    }
+
     fn line(&mut self, indent: usize, sign: (Paint, &str), text: &[(Paint, String)]) {
         let mut line = Line::new();
         if self.full() {
@@ -82,7 +90,20 @@ impl Out<'_> {
     }
 
     fn one(&mut self, indent: usize, sign: (Paint, &str), paint: Paint, text: &str) {
-        self.line(indent, sign, &[(paint, text.to_owned())]);
+        if !self.live() {
+            return self.line(indent, sign, &[(paint, text.to_owned())]);
+        }
+        let hang = if sign.1.is_empty() { 0 } else { 2 };
+        for (n, part) in wrap(text, self.room(indent + hang)).into_iter().enumerate() {
+            match n {
+                0 => self.line(indent, sign, &[(paint, part)]),
+                _ => self.line(indent + hang, (Paint::Plain, ""), &[(paint, part)]),
+            }
+        }
+    }
+
+    fn room(&self, indent: usize) -> usize {
+        self.style.width.saturating_sub(indent)
     }
 
     /// A text that may need several lines, whole.
@@ -97,9 +118,12 @@ impl Out<'_> {
     fn text(&mut self, indent: usize, sign: &str, paint: Paint, payload: &Payload) {
         let stamp = if self.full() { 10 } else { 0 };
         let room = self.style.width.saturating_sub(indent + stamp + 2 * sign.len());
-        let mut lines = wrap(payload.head().trim(), room);
+        let mut lines = match self.live() {
+            true => wrap_hanging(payload.head().trim(), room),
+            false => wrap(payload.head().trim(), room),
+        };
         let left_out = lines.len().saturating_sub(SHORT_LINES);
-        if !self.full() && left_out > 1 {
+        if self.detail == Detail::Short && left_out > 1 {
             lines.truncate(SHORT_LINES);
             lines.push(format!("… {left_out} more lines"));
         }
@@ -107,7 +131,7 @@ impl Out<'_> {
             lines.push(format!("… {} in all", bytes(size)));
         }
         for line in lines {
-            self.one(indent, (paint, sign), paint, &line);
+            self.line(indent, (paint, sign), &[(paint, line)]);
         }
     }
 
@@ -120,12 +144,8 @@ impl Out<'_> {
                     text = format!("{text} · {}", sanitize(model));
                 }
                 let place = identity.workspace.display().to_string();
-                self.one(
-                    0,
-                    (Paint::Dim, "●"),
-                    Paint::Dim,
-                    &format!("{text} · {}", sanitize(&place)),
-                );
+                let text = format!("{text} · {}", sanitize(&place));
+                self.line(0, (Paint::Dim, "●"), &[(Paint::Dim, text)]);
             }
             Body::SessionNamed(named) => {
                 let text = format!("named \"{}\"", sanitize(&named.name));
@@ -185,7 +205,7 @@ impl Out<'_> {
             Body::ThinkingWritten(thinking) => {
                 let head = sanitize(thinking.text.head().trim()).into_owned();
                 if !head.is_empty() {
-                    self.one(2, (Paint::Dim, "~"), Paint::Dim, &head);
+                    self.line(2, (Paint::Dim, "~"), &[(Paint::Dim, head)]);
                 }
             }
             Body::ToolCalled(called) => self.tool_called(called),
@@ -240,7 +260,9 @@ impl Out<'_> {
             text = format!("{text} with {}", sanitize(model));
         }
         self.one(0, (Paint::Cyan, "↻"), Paint::Bold, &text);
-        for line in &resumed.plan {
+        // What is shown live has just been gone through.
+        let plan = if self.live() { &[][..] } else { &resumed.plan };
+        for line in plan {
             self.one(2, (Paint::Plain, ""), Paint::Dim, sanitize(line).trim());
         }
         for pid in &resumed.leftovers_ended {
@@ -262,9 +284,15 @@ impl Out<'_> {
             }
         };
         let message = sanitize(stopped.message.trim());
-        let message = if message.is_empty() { String::new() } else { format!(" · {message}") };
-        let message = self.with_reset(message, stopped.resets_at);
-        self.line(0, (paint, sign), &[(paint, word), (Paint::Plain, message)]);
+        if self.live() {
+            self.one(0, (paint, sign), paint, &word);
+            let message = self.with_reset(message.into_owned(), stopped.resets_at);
+            self.one(2, (Paint::Plain, ""), Paint::Plain, message.trim_start_matches(" · "));
+        } else {
+            let message = if message.is_empty() { String::new() } else { format!(" · {message}") };
+            let message = self.with_reset(message, stopped.resets_at);
+            self.line(0, (paint, sign), &[(paint, word), (Paint::Plain, message)]);
+        }
         if let Some(hint) = &stopped.hint {
             self.one(2, (Paint::Plain, ""), Paint::Dim, &sanitize(hint));
         }
@@ -281,9 +309,26 @@ impl Out<'_> {
             Cause::Proof => "the proof failed: ",
             _ => "going on: ",
         };
+        if self.live() {
+            return self.turn_with_prompt(&text, why, started.prompt.head().trim());
+        }
         let prompt = sanitize(started.prompt.head().trim());
         text.push((Paint::Plain, format!(" · {why}{prompt}")));
         self.line(0, (Paint::Cyan, "▸"), &text);
+    }
+
+    /// The turn's number on a line of its own, and below it what is asked for.
+    fn turn_with_prompt(&mut self, head: &[(Paint, String)], why: &str, prompt: &str) {
+        self.lines.push(String::new());
+        self.line(0, (Paint::Cyan, "▸"), head);
+        let mut lines = wrap(&format!("{why}{prompt}"), self.room(2));
+        if lines.len() > SHORT_LINES {
+            lines.truncate(SHORT_LINES);
+            lines.push("…".to_owned());
+        }
+        for line in &lines {
+            self.line(2, (Paint::Plain, ""), &[(Paint::Cyan, line.clone())]);
+        }
     }
 
     fn turn_ended(&mut self, outcome: Outcome) {

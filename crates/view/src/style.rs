@@ -155,6 +155,21 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
         .collect()
 }
 
+/// The same, where what is broken off a line stands below its first word: code and lists stay
+/// readable in a narrow pane.
+#[must_use]
+pub fn wrap_hanging(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(8);
+    let broken = |line: &str| {
+        let line = sanitize(line).trim_end().to_owned();
+        let text = line.trim_start_matches([' ', '-', '*']);
+        let hang = " ".repeat((line.len() - text.len()).min(width / 2));
+        let options = textwrap::Options::new(width).subsequent_indent(&hang);
+        textwrap::wrap(&line, options).into_iter().map(Cow::into_owned).collect::<Vec<_>>()
+    };
+    text.lines().flat_map(broken).collect()
+}
+
 /// Makes a text harmless and one line: whole escape sequences are dropped, line breaks and tabs
 /// become blanks, and whatever else could steer a terminal or turn the direction of reading
 /// becomes `\u{fffd}`.

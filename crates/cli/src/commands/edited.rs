@@ -59,6 +59,10 @@ pub(crate) fn start(
         false => None,
     };
     check(&packet, state.last_turn())?;
+    if asked.tmux && back.is_some() {
+        return Err(CommandError::usage("files have to be brought back first: not with --tmux")
+            .hint(format!("segue resume {selector}")));
+    }
     let mut lines = vec![format!("↻ resume #{selector} from its edited packet, in a new session")];
     let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
     line("packet", session.dir().join("resume.json").display().to_string());
@@ -85,7 +89,7 @@ pub(crate) fn start(
     let new = new_session(session, identity, packet, asked, place.dir);
     let new =
         NewSession { agent, model, prompt, caps: config.caps().overridden_by(asked.caps), ..new };
-    let manner = Manner { wait: asked.wait, ..Manner::default() };
+    let manner = Manner { wait: asked.wait, tmux: asked.tmux, ..Manner::default() };
     // It has been read: the session that it was made from goes on as if it had not been edited.
     let used = format!("resume.json.used-{}", context.now().as_millisecond());
     let packet = (session.dir().join("resume.json"), session.dir().join(used));

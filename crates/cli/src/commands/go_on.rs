@@ -10,7 +10,7 @@ use segue_core::{
     event::{AgentChanged, ChangeCause, Reason, RewindStarted},
     state::Phase,
 };
-use segue_journal::{Session, session::Mended};
+use segue_journal::{Session, lock::Lock, session::Mended};
 use segue_loops::{
     keep::Keeper,
     launch::{self, Asked, Resume},
@@ -26,7 +26,8 @@ use segue_view::{
 
 use crate::{
     commands::{
-        edited, place,
+        attach::{self, Start},
+        edited, place, resume,
         rewind::{rewind_error, rewind_lines},
         run::{Manner, surroundings},
         worker::{Wishes, hire, known_agent, limit_key, no_such_agent, terms},
@@ -65,6 +66,17 @@ pub(crate) struct Request {
     pub(crate) dir: Option<PathBuf>,
     pub(crate) files: place::Wish,
     pub(crate) caps: Caps,
+    /// In the background, shown in tmux.
+    pub(crate) tmux: bool,
+    /// In this terminal, also where the session was begun in tmux.
+    pub(crate) here: bool,
+}
+
+impl Request {
+    /// Nothing is asked for that whoever works on the session already does not do.
+    fn only_goes_on(&self) -> bool {
+        self.prompt.is_none() && self.with.is_none() && !self.give_back && self.rewind.is_none()
+    }
 }
 
 /// What to go back to.
@@ -81,14 +93,22 @@ pub(crate) enum Where {
 }
 
 /// Goes on with a session that was found.
-pub(crate) fn go_on(context: &Context, found: &Found, asked: Request) -> CommandResult {
+pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> CommandResult {
     let selector = found.selector();
     let about = |error: CommandError| error.about(&selector);
     if asked.prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
         return Err(CommandError::usage("the prompt is empty"));
     }
     let session = found.open(&context.home)?;
+    let shown = session.state().terms().is_some_and(|terms| terms.tmux);
+    asked.tmux |= shown && !asked.here;
+    if asked.tmux && !asked.dry_run {
+        attach::check(context)?;
+    }
     if let Some(holder) = session.taken_by()? {
+        if asked.tmux && asked.only_goes_on() {
+            return attach::show(context, found, Start::Already(holder));
+        }
         let error = segue_journal::Error::Busy { dir: found.dir.clone(), holder };
         return Err(about(error.into()));
     }
@@ -123,11 +143,19 @@ pub(crate) fn go_on(context: &Context, found: &Found, asked: Request) -> Command
     if let Some(exit) = limited(context, &session, &selector, &asked, &agent, &interrupt)? {
         return Ok(exit);
     }
+    let restores = back.is_none() && place::decide(&place, &note, &selector, asked.files)?;
+    if asked.tmux {
+        let files = match restores {
+            true => place::Wish::Restore,
+            false if place.elsewhere => place::Wish::Keep,
+            false => place::Wish::Ask,
+        };
+        let args = resume::args_for(&selector, &Request { files, ..asked });
+        return attach::show(context, found, Start::Background(args));
+    }
     let back = match back {
         Some(back) => Some(back.started),
-        None if place::decide(&place, &note, &selector, asked.files)? => {
-            rewind::to_checkpoint(&session)
-        }
+        None if restores => rewind::to_checkpoint(&session),
         None => None,
     };
     launch_resume(
@@ -238,7 +266,7 @@ fn launch_resume(
     let dir = session.dir().to_owned();
     let mut watcher = Watcher::new(context);
     watcher.looks_at(&dir);
-    let manner = Manner { number, wait: asked.wait, give_back: asked.give_back };
+    let manner = Manner { number, wait: asked.wait, give_back: asked.give_back, tmux: false };
     let around = surroundings(context, config, &mut watcher, ready.interrupt, manner);
     let stop = launch::resume(session, how, worker, around, say_mended)
         .map_err(|error| CommandError::from(error).about(selector))?;
@@ -336,7 +364,13 @@ fn limited(
         return Ok(None);
     }
     let Some(at) = stop.resets_at.filter(|at| *at > context.now()) else { return Ok(None) };
+    if asked.wait && asked.tmux {
+        // That is for the one in the background.
+        return Ok(None);
+    }
     if asked.wait {
+        // Whoever asks is to know that somebody is at it.
+        let _lock = Lock::take(&**context.home.disk(), session.dir(), &context.me())?;
         let signal = wait_until(context, at, interrupt);
         return Ok(signal.map(|signal| {
             say(&format!("segue resume {selector} --wait"));
@@ -344,6 +378,7 @@ fn limited(
         }));
     }
     let when = style::relative(at, context.now());
+    let by_reviewer = reviewer.is_some();
     let agent = reviewer.map_or_else(|| agent.to_owned(), |who| format!("{who}, a reviewer,"));
     let what = format!("the limit of {agent} resets {when}");
     if context.json {
@@ -352,7 +387,9 @@ fn limited(
         );
     }
     say(&format!("■ {what}: nothing was done"));
-    say(&format!("  hand it to another agent now: segue resume {selector} --with AGENT"));
+    if !by_reviewer {
+        say(&format!("  hand it to another agent now: segue resume {selector} --with AGENT"));
+    }
     say(&format!("  try all the same: segue resume {selector} --now"));
     say(&format!("segue resume {selector} --wait"));
     Ok(Some(Exit::Stopped))

@@ -2,6 +2,7 @@
 
 mod agents;
 mod ask;
+mod attach;
 mod bridge;
 mod carry;
 mod config;
@@ -27,6 +28,7 @@ mod rewind;
 mod rm;
 mod run;
 mod show;
+mod stop;
 mod verify;
 mod watch;
 mod worker;
@@ -48,6 +50,8 @@ pub(crate) enum Command {
     Log(log::Args),
     Watch(watch::Args),
     Bridge(bridge::Args),
+    Attach(attach::Args),
+    Stop(stop::Args),
     Verify(verify::Args),
     Rm(rm::Args),
     Gc(gc::Args),
@@ -79,6 +83,8 @@ impl Command {
             Self::Show(args) => show::run(context, &args),
             Self::Log(args) => log::run(context, &args),
             Self::Watch(args) => watch::run(context, &args),
+            Self::Attach(args) => attach::run(context, &args),
+            Self::Stop(args) => stop::run(context, &args),
             Self::Verify(args) => verify::run(context, &args),
             Self::Gc(args) => gc::run(context, &args),
             Self::Rm(args) => rm::run(context, &args),

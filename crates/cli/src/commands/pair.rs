@@ -11,6 +11,7 @@ use segue_journal::home::NewSession;
 
 use crate::{
     commands::{
+        attach,
         go_on::{Request, go_on},
         run::{
             CapFlags, Manner, check_free, check_proof, fallback, launch_new, proof_secs,
@@ -85,6 +86,9 @@ pub(crate) struct Args {
     /// Work in a worktree of the session's own; what passes is committed on its branch
     #[arg(long)]
     worktree: bool,
+    /// Work in the background, and show everybody side by side in tmux
+    #[arg(long)]
+    tmux: bool,
     /// Who takes the place of an agent that runs into its limit, in this order: codex,gemini
     #[arg(long, value_name = "AGENTS", help_heading = "Limits and hand-offs")]
     fallback: Option<String>,
@@ -110,6 +114,11 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         return resumed(context, args, &selector);
     }
     let config = context.config()?;
+    let switched = |name: &str| config.get(name) == Some("on");
+    let tmux = args.tmux || switched("pair.tmux");
+    if tmux {
+        attach::check(context)?;
+    }
     let given = args.task.as_deref().or(args.prompt.as_deref());
     let prompt = read_prompt(context, given, args.prompt_file.as_deref(), "segue pair")?;
     let worker = worker(&config, &args)?;
@@ -123,7 +132,6 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let workspace = workspace(&context.cwd, args.dir.as_deref())?;
     let repo = segue_workspace::identify(&workspace)
         .map_err(|error| CommandError::failed(error.to_string()))?;
-    let switched = |name: &str| config.get(name) == Some("on");
     let new = NewSession {
         repo: RepoRef {
             id: repo.id,
@@ -144,7 +152,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
             reviewers,
             consensus: consensus(&config, &args),
             done: done(&config, &args)?,
-            tmux: false,
+            tmux,
         }),
         caps,
         lineage: None,
@@ -154,7 +162,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let manner = Manner { number: None, wait: args.wait, give_back: args.give_back };
+    let (wait, give_back) = (args.wait, args.give_back);
+    let manner = Manner { number: None, wait, give_back, tmux };
     launch_new(context, &config, new, hired, manner, None)
 }
 
@@ -183,6 +192,7 @@ fn resumed(context: &Context, args: Args, selector: &str) -> CommandResult {
         wait: args.wait,
         give_back: args.give_back,
         caps: args.caps.caps(),
+        tmux: args.tmux,
         ..Request::default()
     };
     go_on(context, &found, request)

@@ -1,6 +1,6 @@
 //! `segue resume`: go on at exactly the point where a session stopped.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use segue_core::Permission;
 use segue_loops::rewind::Scope;
@@ -9,7 +9,7 @@ use crate::{
     commands::{
         go_on::{Back, Request, Where, go_on},
         pick, place,
-        run::CapFlags,
+        run::{CapFlags, cap_words},
     },
     context::Context,
     error::{CommandError, CommandResult},
@@ -28,6 +28,7 @@ use crate::{
   segue resume 7 --wait             after a limit, as soon as it has reset
   segue resume 7 --with codex       hand it to another agent
   segue resume 7 --return           give it back to the agent that began
+  segue resume 7 --tmux             in the background, shown in tmux
   segue resume 7 --turn 8 \"Another way\"   go back to the end of turn 8 first")]
 pub(crate) struct Args {
     /// A number, a name, an id or the start of one, a path, or @latest
@@ -83,52 +84,99 @@ pub(crate) struct Args {
     /// Bring the files of the last checkpoint back, after a checkpoint of what is there
     #[arg(long)]
     restore_files: bool,
+    /// Go on in the background, and show it in tmux
+    #[arg(long)]
+    tmux: bool,
+    /// Go on in this terminal, also where the session was begun with --tmux
+    #[arg(long, conflicts_with = "tmux")]
+    here: bool,
     #[command(flatten)]
     caps: CapFlags,
 }
 
 pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
-    let prompt = args.prompt.or(args.prompt_flag);
-    let latest = args.session.as_deref().is_none_or(|text| text == "@latest");
-    let found = match &args.session {
-        None if args.pick || pick::is_wanted(context, prompt.is_some())? => {
+    let (session, pick) = (args.session.clone(), args.pick);
+    let request = args.request();
+    let latest = session.as_deref().is_none_or(|text| text == "@latest");
+    let found = match &session {
+        None if pick || pick::is_wanted(context, request.prompt.is_some())? => {
             match pick::session(context)? {
                 Some(found) => found,
                 None => return Ok(segue_core::Exit::Done),
             }
         }
         // With something new to do, a completed session will do as well.
-        _ if latest && prompt.is_some() => context.find(None)?,
+        _ if latest && request.prompt.is_some() => context.find(None)?,
         Some(text) => context.find_resumable(Some(text)).map_err(|error| unquote(error, text))?,
         None => context.find_resumable(None)?,
     };
-    let to = match (args.turn, args.step) {
-        (Some(turn), _) => Some(Where::Turn(turn)),
-        (None, step) => step.map(Where::Step),
-    };
-    let scope = Scope { files: true, conversation: true };
-    let files = match (args.keep_files, args.restore_files) {
-        (true, _) => place::Wish::Keep,
-        (_, true) => place::Wish::Restore,
-        _ => place::Wish::Ask,
-    };
-    let request = Request {
-        prompt,
-        with: args.with,
-        reason: args.reason,
-        give_back: args.give_back,
-        rewind: to.map(|to| Back { to, scope }),
-        dry_run: args.dry_run,
-        wait: args.wait,
-        now: args.now,
-        model: args.model,
-        permission: args.permission,
-        fresh: args.fresh,
-        dir: args.dir,
-        files,
-        caps: args.caps.caps(),
-    };
     go_on(context, &found, request)
+}
+
+impl Args {
+    fn request(self) -> Request {
+        let to = match (self.turn, self.step) {
+            (Some(turn), _) => Some(Where::Turn(turn)),
+            (None, step) => step.map(Where::Step),
+        };
+        let scope = Scope { files: true, conversation: true };
+        let files = match (self.keep_files, self.restore_files) {
+            (true, _) => place::Wish::Keep,
+            (_, true) => place::Wish::Restore,
+            _ => place::Wish::Ask,
+        };
+        Request {
+            prompt: self.prompt.or(self.prompt_flag),
+            with: self.with,
+            reason: self.reason,
+            give_back: self.give_back,
+            rewind: to.map(|to| Back { to, scope }),
+            dry_run: self.dry_run,
+            wait: self.wait,
+            now: self.now,
+            model: self.model,
+            permission: self.permission,
+            fresh: self.fresh,
+            dir: self.dir,
+            files,
+            caps: self.caps.caps(),
+            tmux: self.tmux,
+            here: self.here,
+        }
+    }
+}
+
+/// The words that ask another process of Segue for the same.
+pub(crate) fn args_for(selector: &str, request: &Request) -> Vec<OsString> {
+    let mut words: Vec<String> = vec!["resume".to_owned(), selector.to_owned()];
+    let mut text = |flag: &str, value: Option<&str>| {
+        words.extend(value.map(|value| format!("{flag}={value}")));
+    };
+    text("--prompt", request.prompt.as_deref());
+    text("--with", request.with.as_deref());
+    text("--reason", request.reason.as_deref().filter(|_| request.with.is_some()));
+    text("--model", request.model.as_deref());
+    text("--permission", request.permission.map(Permission::word));
+    match request.rewind.as_ref().map(|back| &back.to) {
+        Some(Where::Turn(turn)) => text("--turn", Some(&turn.to_string())),
+        Some(Where::Step(id)) => text("--step", Some(id)),
+        None => {}
+    }
+    let flags = [
+        ("--return", request.give_back),
+        ("--wait", request.wait),
+        ("--now", request.now),
+        ("--fresh", request.fresh),
+        ("--keep-files", request.files == place::Wish::Keep),
+        ("--restore-files", request.files == place::Wish::Restore),
+    ];
+    words.extend(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).to_owned()));
+    words.extend(cap_words(request.caps));
+    let mut words: Vec<OsString> = words.into_iter().map(OsString::from).collect();
+    if let Some(dir) = &request.dir {
+        words.extend(["--dir".into(), dir.into()]);
+    }
+    words
 }
 
 /// A prompt alone is taken for a session: its blanks tell.
@@ -138,5 +186,40 @@ fn unquote(error: CommandError, text: &str) -> CommandError {
             error.hint(format!("a prompt for the latest session: segue resume --prompt \"{text}\""))
         }
         false => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn read(words: &[OsString]) -> Request {
+        Line::try_parse_from(words).unwrap().args.request()
+    }
+
+    #[test]
+    fn what_is_asked_of_another_process_is_what_was_asked() {
+        let rest = ["--max-turns=9", "--max-steps=8", "--max-time=90s", "--max-tokens=2M"];
+        let lines: [&[&str]; 4] = [
+            &["--prompt=- do \"this\"", "--with=codex", "--reason=-x", "--now", "--model=-m"],
+            &["--turn=3", "--wait", "--return", "--fresh", "--keep-files", "--max-cost=2.500001"],
+            &["--step=-a", "--restore-files", "--permission=read-only", "--dir=/a b"],
+            &rest,
+        ];
+        for line in lines {
+            let words: Vec<OsString> =
+                ["resume", "7"].iter().chain(line).map(OsString::from).collect();
+            let asked = read(&words);
+            assert_eq!(format!("{:?}", read(&args_for("7", &asked))), format!("{asked:?}"));
+            assert_eq!(args_for("7", &asked).len() - usize::from(asked.dir.is_some()), words.len());
+        }
     }
 }

@@ -6,6 +6,7 @@ use segue_view::style;
 use serde_json::json;
 
 use crate::{
+    background,
     commands::ask,
     context::{Context, say},
     error::{CommandError, CommandResult},
@@ -71,6 +72,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             .home
             .remove(&at, &context.me())
             .map_err(|error| CommandError::from(error).about(&selector))?;
+        background::forget(context, &selector)?;
         if let Some(leavings) = leavings {
             for trouble in leavings.remove() {
                 say(&format!("note: {trouble}"));

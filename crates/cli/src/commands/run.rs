@@ -7,7 +7,7 @@ use std::{
 
 use segue_core::{
     Permission,
-    caps::Caps,
+    caps::{Cap, Caps},
     identity::{LoopKind, RepoRef},
     selector::check_name,
     usage::Micros,
@@ -19,6 +19,7 @@ use segue_view::style;
 
 use crate::{
     commands::{
+        attach,
         go_on::{Request, go_on},
         offer::{self, Offer},
         worker::{NATIVE, Wishes, hire, known_agent, limit_key, no_such_agent, terms},
@@ -45,6 +46,7 @@ use crate::{
   segue run claude \"Fix the failing test\" --fallback codex,native
   segue run x --resume \"Continue from the current state\"
   segue run \"Make it pass\" --proof \"cargo test\" --max-turns 10 --max-time 2h
+  segue run \"Fix the failing test\" --tmux
   git diff | segue run --model script:review.toml -"
 )]
 pub(crate) struct Args {
@@ -102,6 +104,9 @@ pub(crate) struct Args {
     /// Work in a worktree of the session's own, on its own branch
     #[arg(long)]
     worktree: bool,
+    /// Work in the background, and show it in tmux: closing that, or the terminal, stops nothing
+    #[arg(long)]
+    tmux: bool,
     #[command(flatten)]
     caps: CapFlags,
     /// Flags for the vendor's program, passed on as they are
@@ -158,8 +163,26 @@ impl CapFlags {
     }
 }
 
+/// The flags that mean these caps.
+pub(crate) fn cap_words(caps: Caps) -> Vec<String> {
+    let dollars = |cap: Micros| format!("{}.{:06}", cap.0 / 1_000_000, cap.0 % 1_000_000);
+    let values = [
+        (Cap::Turns, caps.turns.map(|n| n.to_string())),
+        (Cap::Iterations, caps.iterations.map(|n| n.to_string())),
+        (Cap::Steps, caps.steps.map(|n| n.to_string())),
+        (Cap::WallClock, caps.wall_clock_secs.map(|n| format!("{n}s"))),
+        (Cap::Tokens, caps.tokens.map(|n| n.to_string())),
+        (Cap::Cost, caps.cost_micros.map(dollars)),
+    ];
+    let words = values.into_iter().filter_map(|(cap, value)| Some((cap.flag(), value?)));
+    words.map(|(flag, value)| format!("{flag}={value}")).collect()
+}
+
 pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     check_proof(args.proof.as_deref())?;
+    if args.tmux {
+        attach::check(context)?;
+    }
     let config = context.config()?;
     if args.resume || args.from.is_some() {
         return resumed(context, args);
@@ -174,6 +197,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
             permission: args.permission,
             wait: args.wait,
             caps: args.caps.caps(),
+            tmux: args.tmux,
             ..Request::default()
         };
         return go_on(context, &found, request);
@@ -213,7 +237,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let manner = Manner { number: None, wait: args.wait, give_back: args.give_back };
+    let manner =
+        Manner { number: None, wait: args.wait, give_back: args.give_back, tmux: args.tmux };
     launch_new(context, &config, new, worker, manner, None)
 }
 
@@ -249,6 +274,7 @@ fn resumed(context: &Context, args: Args) -> CommandResult {
         permission: args.permission,
         dir: args.dir.clone(),
         caps: args.caps.caps(),
+        tmux: args.tmux,
         ..Request::default()
     };
     go_on(context, &found, request)
@@ -321,6 +347,11 @@ pub(crate) fn launch_new(
         let when = when.map(|when| format!(", which resets {when}")).unwrap_or_default();
         watcher.remark(&format!("{agent} was at its limit{when}: it is tried all the same"));
     }
+    if manner.tmux {
+        // Whoever works on it from now on needs its lock.
+        drop(session);
+        return attach::begin(context, number, manner);
+    }
     let manner = Manner { number: Some(number), ..manner };
     let around = surroundings(context, config, &mut watcher, interrupt, manner);
     let stop = launch::start(session, worker, files, around)?;
@@ -333,6 +364,8 @@ pub(crate) struct Manner {
     pub(crate) number: Option<u64>,
     pub(crate) wait: bool,
     pub(crate) give_back: bool,
+    /// In the background, shown in tmux.
+    pub(crate) tmux: bool,
 }
 
 /// The longest that a proof may take, as far as somebody has said so.
@@ -348,7 +381,7 @@ pub(crate) fn surroundings<'a>(
     interrupt: Interrupt,
     manner: Manner,
 ) -> Surroundings<'a> {
-    let Manner { number, wait, give_back } = manner;
+    let Manner { number, wait, give_back, .. } = manner;
     Surroundings {
         clock: std::sync::Arc::clone(&context.clock),
         interrupt,

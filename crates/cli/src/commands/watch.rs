@@ -1,18 +1,18 @@
 //! `segue watch`: follow a session live, from another terminal.
 
-use std::{thread, time::Duration};
+mod face;
 
-use segue_core::{Event, Exit, State};
-use segue_journal::tail::Tail;
+use std::{path::Path, thread, time::Duration};
+
+use segue_core::{Event, Exit, State, selector::Selector, state::Phase};
+use segue_journal::{Session, session::JOURNAL, tail::Tail};
 use segue_runner::Interrupt;
-use segue_view::{
-    json::event_json,
-    render::{Detail, event_line},
-};
+use segue_view::select::Found;
 
+use self::face::Face;
 use crate::{
-    context::{Context, print, say},
-    error::CommandResult,
+    context::{Context, say},
+    error::{CommandError, CommandResult},
 };
 
 const LOOK: Duration = Duration::from_millis(50);
@@ -20,68 +20,146 @@ const LOOK: Duration = Duration::from_millis(50);
 /// After so many looks without an event, it is checked whether the writer still lives.
 const LOOKS_BEFORE_PROBE: u32 = 20;
 
+/// How many events from before are shown first: enough to fill a screen, where it is to stay.
+const LAST: usize = 10;
+const LAST_TO_STAY: usize = 200;
+
 /// Follow a session live, from another terminal
 ///
 /// Ends when the session stops. Ctrl-C ends the watching, not the session.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   segue watch                       the latest session of this repository
-  segue watch 7 --json")]
+  segue watch 7 --json
+  segue watch 7 --status            how it stands, in a few lines
+  segue watch 7 --stay              across stops and resumes, until Ctrl-C")]
 pub(crate) struct Args {
     /// A number, a name, an id or the start of one, a path, or @latest
     session: Option<String>,
-    /// How many events from before are shown first
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
-    last: usize,
+    /// How many events from before are shown first [default: 10, with --stay 200]
+    #[arg(long, short = 'n', value_name = "N")]
+    last: Option<usize>,
+    /// Go on after a stop, and wait for a directory that is not there yet
+    #[arg(long)]
+    stay: bool,
+    /// Show how the session stands instead of what happens
+    #[arg(long)]
+    status: bool,
 }
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
-    let found = context.find(args.session.as_deref())?;
-    let session = found.open(&context.home)?;
     let interrupt = Interrupt::install()?;
-    let style = context.out();
-    let show = |event: &Event| {
-        if context.json {
-            print(&event_json(event).to_string());
-        } else if let Some(line) = event_line(event, &style, Detail::Full) {
-            print(&line);
+    loop {
+        let found = match find(context, args, &interrupt)? {
+            Search::Found(found) => found,
+            Search::Interrupted(signal) => return Ok(Exit::Interrupted(signal)),
+        };
+        if let Some(exit) = follow(context, args, &found, &interrupt)? {
+            return Ok(exit);
         }
+    }
+}
+
+enum Search {
+    Found(Found),
+    Interrupted(u8),
+}
+
+/// The session, once it is there.
+fn find(context: &Context, args: &Args, interrupt: &Interrupt) -> Result<Search, CommandError> {
+    let text = args.session.as_deref();
+    let path = match Selector::parse(text.unwrap_or_default()) {
+        Selector::Path(path) if args.stay => path,
+        _ => return context.find(text).map(Search::Found),
     };
-    let mut events: Vec<Event> = session.newest_first()?.take(args.last).collect();
+    let mut said = false;
+    while !is_session(&path) {
+        if let Some(signal) = interrupt.signal() {
+            return Ok(Search::Interrupted(signal));
+        }
+        if !said && !context.json {
+            let name = path.file_name().unwrap_or(path.as_os_str()).display().to_string();
+            say(&format!("waiting for {} to begin", segue_view::style::sanitize(&name)));
+            said = true;
+        }
+        thread::sleep(LOOK);
+    }
+    context.find(text).map(Search::Found)
+}
+
+fn is_session(path: &Path) -> bool {
+    path.is_file() || path.join(JOURNAL).is_file()
+}
+
+/// Follows a session to its end; `None` where it was taken away, and may come again.
+fn follow(
+    context: &Context,
+    args: &Args,
+    found: &Found,
+    interrupt: &Interrupt,
+) -> Result<Option<Exit>, CommandError> {
+    let session = found.open(&context.home)?;
+    let mut face = Face::new(context, args.status, args.stay, found);
+    let last = args.last.unwrap_or(if args.stay { LAST_TO_STAY } else { LAST });
+    let mut events: Vec<Event> = session.newest_first()?.take(last).collect();
     events.reverse();
-    events.iter().for_each(show);
+    events.iter().for_each(|event| face.event(event, &session));
     let mut state = session.state().clone();
     let mut tail = Tail::new(&**context.home.disk(), session.dir(), session.position())?;
     let mut quiet = LOOKS_BEFORE_PROBE;
+    let mut alive = true;
     loop {
         for event in tail.new_events()? {
             state.apply(&event);
-            show(&event);
+            face.event(&event, &session);
             quiet = 0;
         }
         if let Some(signal) = interrupt.signal() {
-            return Ok(Exit::Interrupted(signal));
+            return Ok(Some(Exit::Interrupted(signal)));
         }
         if quiet >= LOOKS_BEFORE_PROBE {
             quiet = 0;
-            if session.held_by()?.is_none() {
+            let was_alive = std::mem::replace(&mut alive, is_alive(&session, &state)?);
+            if !alive {
                 // What was written between the last look and the end of the writer.
                 for event in tail.new_events()? {
                     state.apply(&event);
-                    show(&event);
+                    face.event(&event, &session);
                 }
-                return Ok(over(context, &state, &found.selector()));
+            }
+            if !alive && was_alive {
+                face.draw(&state, alive);
+                over(context, args, &state, &found.selector());
+            }
+            if !alive && !args.stay {
+                return Ok(Some(Exit::Done));
+            }
+            if !session.dir().join(JOURNAL).exists() {
+                return Ok(None);
             }
         }
+        face.draw(&state, alive);
         quiet += 1;
         thread::sleep(LOOK);
     }
 }
 
-fn over(context: &Context, state: &State, selector: &str) -> Exit {
-    if !context.json && state.stop.is_none() {
-        say("nobody works on this session now, and it did not stop; to go on with it:");
-        say(&format!("segue resume {selector}"));
+/// Whoever looks, as this does, has the lock for an instant: of a session that stands still, a taken
+/// lock is not believed at once.
+fn is_alive(session: &Session, state: &State) -> Result<bool, CommandError> {
+    Ok(match session.held_by()? {
+        Some(_) if state.phase != Phase::Running => session.taken_by()?.is_some(),
+        holder => holder.is_some(),
+    })
+}
+
+fn over(context: &Context, args: &Args, state: &State, selector: &str) {
+    if context.json || args.status || state.stop.is_some() {
+        return;
     }
-    Exit::Done
+    match state.phase {
+        Phase::Created if args.stay => say("nobody has begun with this session yet; to begin:"),
+        _ => say("nobody works on this session now, and it did not stop; to go on with it:"),
+    }
+    say(&format!("segue resume {selector}"));
 }

@@ -30,6 +30,8 @@ fn the_help_of_segue() {
       show         Show all that is known of a session
       log          Show what happened, event by event
       watch        Follow a session live, from another terminal
+      attach       Show a session in tmux
+      stop         Stop a session that is at work, so that it can be resumed
       verify       Check a session from its first byte to its last
       rm           Remove sessions for good
       gc           Clear away what no session needs any more
@@ -129,6 +131,9 @@ fn the_help_of_run_and_resume() {
           --worktree
               Work in a worktree of the session's own, on its own branch
 
+          --tmux
+              Work in the background, and show it in tmux: closing that, or the terminal, stops nothing
+
       -h, --help
               Print help (see a summary with '-h')
 
@@ -176,6 +181,7 @@ fn the_help_of_run_and_resume() {
       segue run claude "Fix the failing test" --fallback codex,native
       segue run x --resume "Continue from the current state"
       segue run "Make it pass" --proof "cargo test" --max-turns 10 --max-time 2h
+      segue run "Fix the failing test" --tmux
       git diff | segue run --model script:review.toml -
     "#);
     assert_snapshot!(help(&env, "resume"), @r#"
@@ -243,6 +249,9 @@ fn the_help_of_run_and_resume() {
           --restore-files
               Bring the files of the last checkpoint back, after a checkpoint of what is there
 
+          --tmux
+              Go on in the background, and show it in tmux
+
       -h, --help
               Print help (see a summary with '-h')
 
@@ -270,6 +279,7 @@ fn the_help_of_run_and_resume() {
       segue resume 7 --wait             after a limit, as soon as it has reset
       segue resume 7 --with codex       hand it to another agent
       segue resume 7 --return           give it back to the agent that began
+      segue resume 7 --tmux             in the background, shown in tmux
       segue resume 7 --turn 8 "Another way"   go back to the end of turn 8 first
     "#);
 }
@@ -339,9 +349,13 @@ fn the_help_of_what_looks() {
 
     Options:
       -n, --last <N>
-              How many events from before are shown first
+              How many events from before are shown first [default: 10, with --stay 200]
 
-              [default: 10]
+          --stay
+              Go on after a stop, and wait for a directory that is not there yet
+
+          --status
+              Show how the session stands instead of what happens
 
       -h, --help
               Print help (see a summary with '-h')
@@ -349,12 +363,59 @@ fn the_help_of_what_looks() {
     Examples:
       segue watch                       the latest session of this repository
       segue watch 7 --json
+      segue watch 7 --status            how it stands, in a few lines
+      segue watch 7 --stay              across stops and resumes, until Ctrl-C
     ");
 }
 
 #[test]
 fn the_help_of_what_keeps_house() {
     let env = env();
+    assert_snapshot!(help(&env, "attach"), @"
+    Show a session in tmux
+
+    One pane for each agent, and one for how it stands. The panes only show: closing them, tmux or the
+    terminal stops nothing. Without a terminal, prints how to attach.
+
+    Usage: segue attach [OPTIONS] [SESSION]
+
+    Arguments:
+      [SESSION]
+              A number, a name, an id or the start of one, a path, or @latest
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      segue attach                      the latest session of this repository
+      segue attach 7                    from any directory; leave with Ctrl-B D
+      segue stop 7                      stops the work, which closing does not
+    ");
+    assert_snapshot!(help(&env, "stop"), @"
+    Stop a session that is at work, so that it can be resumed
+
+    Whoever works on it is asked as Ctrl-C would: it records where it stands, and ends.
+
+    Usage: segue stop [OPTIONS] [SESSION]
+
+    Arguments:
+      [SESSION]
+              A number, a name, an id or the start of one, a path, or @latest
+
+    Options:
+          --wait <TIME>
+              How long it may take
+
+              [default: 60s]
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      segue stop                        the latest session of this repository
+      segue stop 7 --wait 5m
+    ");
     assert_snapshot!(help(&env, "verify"), @"
     Check a session from its first byte to its last
 

@@ -54,4 +54,6 @@ mod stand_ins;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod tmux;
+#[cfg(test)]
 mod worktree;
