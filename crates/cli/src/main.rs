@@ -2,6 +2,7 @@
 //!
 //! One command, one file under `commands/`, and no logic of its own.
 
+mod background;
 mod commands;
 mod config;
 mod context;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
         say(Cli::command().render_help().to_string().trim_end());
         return ExitCode::from(Exit::Usage.code());
     }
-    let cli = Cli::parse();
+    let cli = Cli::parse_from(background::leave_terminal(std::env::args_os().collect()));
     let json = cli.global.json;
     let exit = run(cli).unwrap_or_else(|error| {
         say(&if json { error.to_json() } else { harmless(&error.to_string()) });

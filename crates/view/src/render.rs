@@ -43,18 +43,25 @@ const SHORT_LINES: usize = 12;
 /// The lines of an event, without a line break at their end. `None` where there is nothing to show.
 #[must_use]
 pub fn event_line(event: &Event, style: &Style, detail: Detail) -> Option<String> {
+    let lines: Vec<String> =
+        event_lines(event, style, detail).iter().map(|line| line.render(style)).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// The same, not painted yet.
+pub(crate) fn event_lines(event: &Event, style: &Style, detail: Detail) -> Vec<Line> {
     let mut out = Out { style, detail, lines: Vec::new(), stamp: None };
     if detail == Detail::Full {
         out.stamp = Some(style.time_of_day(event.at));
     }
     out.event(event);
-    (!out.lines.is_empty()).then(|| out.lines.join("\n"))
+    out.lines
 }
 
 struct Out<'a> {
     style: &'a Style,
     detail: Detail,
-    lines: Vec<String>,
+    lines: Vec<Line>,
     /// The time, until the first line has it.
     stamp: Option<String>,
 }
@@ -77,7 +84,7 @@ impl Out<'_> {
         for (paint, text) in text {
             line = line.with(*paint, text.clone());
         }
-        self.lines.push(line.render(self.style));
+        self.lines.push(line);
     }
 
     fn one(&mut self, indent: usize, sign: (Paint, &str), paint: Paint, text: &str) {

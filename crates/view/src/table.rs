@@ -121,7 +121,7 @@ fn cells(row: &Row, now: Timestamp) -> [String; 7] {
     ]
 }
 
-fn spend(row: &Row) -> String {
+pub(crate) fn spend(row: &Row) -> String {
     match (row.tokens, style::money(row.cost, row.unpriced_calls).as_str()) {
         (0, "–" | "$0.00") => "–".to_owned(),
         (tokens, "–" | "$0.00") => style::tokens(tokens),

@@ -4,6 +4,7 @@ mod agents;
 mod ask;
 mod carry;
 mod config;
+mod dashboard;
 mod demo;
 mod doctor;
 mod edited;
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     Show(show::Args),
     Log(log::Args),
     Watch(watch::Args),
+    Dashboard(dashboard::Args),
     Verify(verify::Args),
     Rm(rm::Args),
     Gc(gc::Args),
@@ -73,6 +75,7 @@ impl Command {
             Self::Show(args) => show::run(context, &args),
             Self::Log(args) => log::run(context, &args),
             Self::Watch(args) => watch::run(context, &args),
+            Self::Dashboard(args) => dashboard::run(context, &args),
             Self::Verify(args) => verify::run(context, &args),
             Self::Gc(args) => gc::run(context, &args),
             Self::Rm(args) => rm::run(context, &args),

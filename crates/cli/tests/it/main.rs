@@ -12,6 +12,8 @@ mod carry;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod dashboard;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod docs;
@@ -51,5 +53,7 @@ mod settings;
 mod stand_ins;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod tmux;
 #[cfg(test)]
 mod worktree;
