@@ -166,17 +166,23 @@ fn last_words(mut child: Child, mut said: File, is_short: bool) -> Option<String
     Some(in_one_line(&String::from_utf8_lossy(&bytes), status))
 }
 
-/// The error and its first hint; where there is none, the last two lines.
+/// What happened, and the command that helps: an error and its first hint, or how the session
+/// stopped and what was said last.
 fn in_one_line(said: &str, status: ExitStatus) -> String {
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let error = lines.iter().position(|line| line.starts_with("error:"));
-    let from = error.unwrap_or(lines.len().saturating_sub(2));
-    let told: Vec<&str> = lines[from..]
-        .iter()
-        .take(2)
-        .map(|line| line.trim_start_matches("error: ").trim_start_matches("hint: "))
+    let find = |sign: &str| lines.iter().rposition(|line| line.starts_with(sign));
+    let told = match (find("error: "), find("■ "), lines.as_slice()) {
+        (Some(at), ..) => lines[at..].iter().take(2).copied().collect(),
+        (None, Some(at), [.., last]) if at + 1 < lines.len() => vec![lines[at], last],
+        (.., [.., last]) => vec![*last],
+        (.., []) => return status.to_string(),
+    };
+    let signs = ["error: ", "hint: ", "■ "];
+    let told: Vec<&str> = told
+        .into_iter()
+        .map(|line| signs.iter().fold(line, |line, sign| line.trim_start_matches(sign)))
         .collect();
-    if told.is_empty() { status.to_string() } else { told.join(" · ") }
+    told.join(" · ")
 }
 
 /// An editor is given the session's directory. A pager can't show one, and is given its files.
@@ -208,7 +214,13 @@ mod tests {
         let failed = ExitStatus::from_raw(256);
         let said = "plan\nerror: the session is in use\n  hint: segue watch 7\n  hint: more\n";
         assert_eq!(in_one_line(said, failed), "the session is in use · segue watch 7");
-        assert_eq!(in_one_line("a\nb\n\n  c\n", failed), "b · c");
+        let said =
+            "plan\n■ session 7 has stopped\n  hint: raise it\nsegue resume 7 --max-steps 2\n";
+        assert_eq!(
+            in_one_line(said, failed),
+            "session 7 has stopped · segue resume 7 --max-steps 2"
+        );
+        assert_eq!(in_one_line("a\n  b\n\n", failed), "b");
         assert_eq!(in_one_line("", failed), "exit status: 1");
     }
 

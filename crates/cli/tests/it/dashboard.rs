@@ -8,8 +8,8 @@ use segue_testkit::env::TestEnv;
 
 use crate::{
     support::{
-        DONE, SLOW_TOOL, WORK, at_width, data, finish, has, json, kinds, scripted, segue, signal,
-        start, start_slow_tool, until,
+        DONE, WORK, at_width, data, finish, has, json, kinds, scripted, segue, signal, start,
+        start_slow_tool, until,
     },
     tmux::{SEGUE, Tmux},
 };
@@ -25,6 +25,14 @@ usage = { input = 100, output = 10 }
 text = "The gate is open."
 usage = { input = 100, output = 10 }
 repeat = true
+"#;
+
+/// Takes long the first time, and comes to the gate when it is resumed.
+const LATER_AT_GATE: &str = r#"
+[[reply]]
+text = "This takes a while."
+tools = [{ name = "shell", input = { command = "echo begun > begun.txt; sleep 300" } }]
+usage = { input = 100, output = 10 }
 "#;
 
 /// Three sessions that have something left to do, and one that is done.
@@ -69,8 +77,7 @@ fn the_screen_at_eighty_by_twenty_four() {
     let env = four_ended();
     let tmux = dashboard(&env, (80, 24));
     tmux.sees("q quit");
-    let workspace = env.repo().canonicalize().unwrap().display().to_string();
-    let screen = tmux.screen().replace(&workspace, "$WORKSPACE");
+    let screen = env.plain(&tmux.screen());
     assert_snapshot!(screen, @r#"
     4 sessions
       #  state      progress  agents   spend  age     last words
@@ -90,9 +97,9 @@ fn the_screen_at_eighty_by_twenty_four() {
                the agent is done
     next       segue resume 4 "what to do next"
     prompt     Delta is easy
-    agent      native · script:/tmp/.tmp2dbhL5/script.toml
+    agent      native · script:$DIR/script.toml
     spend      1 turn · 940 tokens · –
-    workspace  $WORKSPACE
+    workspace  $DIR/repo
     last words All is well.                                                        …
 
     enter follow · r resume · s stop · h hand off · / filter · ? help · q quit
@@ -109,8 +116,8 @@ fn one_that_runs_is_followed_live() {
     let screen = tmux.sees("1 running");
     assert_eq!(table(&screen).0[0], 5, "{screen}");
     tmux.keys(&["Enter"]);
-    let screen = tmux.sees("I wait at the gate.");
-    assert!(screen.starts_with("#5 running"), "{screen}");
+    let screen = tmux.sees("#5 running");
+    assert!(screen.contains("I wait at the gate."), "{screen}");
     assert!(!screen.contains("The gate is open."), "{screen}");
     open_gate(&env);
     tmux.sees("The gate is open.");
@@ -178,7 +185,7 @@ fn it_fits_every_window() {
     let tmux = dashboard(&env, (80, 24));
     tmux.sees("4 sessions");
     tmux.resize(30, 6);
-    tmux.sees("a little small");
+    tmux.sees("This window is a");
     tmux.resize(60, 10);
     let screen = tmux.sees("4 sessions");
     assert_eq!(table(&screen).0.len(), 4, "{screen}");
@@ -191,11 +198,10 @@ fn it_fits_every_window() {
 
 #[test]
 fn a_resume_by_key_outlives_the_dashboard() {
-    let (env, model) = scripted(SLOW_TOOL);
+    let (env, model) = scripted(&format!("{LATER_AT_GATE}{GATE}"));
     let child = start_slow_tool(&env, &model);
     signal(&child, Signal::INT);
     finish(child);
-    env.script(GATE).unwrap();
     let tmux = dashboard(&env, (80, 24));
     tmux.sees("interrupted");
     tmux.keys(&["r"]);
@@ -223,10 +229,11 @@ fn has_ended(env: &TestEnv, number: u64) -> bool {
 fn what_a_command_says_when_it_fails_is_shown() {
     let env = four_ended();
     let tmux = dashboard(&env, (120, 24));
+    tmux.sees("4 sessions");
     tmux.keys(&["/", "alpha", "Enter"]);
     tmux.sees("1 shown");
     tmux.keys(&["r"]);
-    tmux.sees("nothing was changed; raise the cap: --max-steps N");
+    tmux.sees("the cap on steps is reached · 1 turn · 940 tokens · segue resume 1 --max-steps 2");
     tmux.keys(&["h", "nobody", "Enter"]);
     tmux.sees("go on with session 1 with nobody? (y/n)");
     tmux.keys(&["n"]);
@@ -238,7 +245,7 @@ fn what_a_command_says_when_it_fails_is_shown() {
     tmux.sees("session 1 does not run");
     tmux.keys(&["q"]);
     tmux.ends(0);
-    assert_eq!(data(&env, 1, "session.resumed").len(), 0);
+    assert_eq!(data(&env, 1, "agent.changed").len(), 0);
 }
 
 #[test]
@@ -290,7 +297,7 @@ fn without_a_terminal_the_table_is_printed_once() {
         rows.as_array().unwrap().iter().map(|row| row["number"].as_u64().unwrap()).collect();
     assert_eq!(numbers, [4, 3, 2, 1]);
     let listed = json(&segue(&env, &["list", "--all", "--json"]).stdout);
-    assert_eq!(rows[0], listed[0]);
+    assert!(listed.as_array().unwrap().contains(&rows[0]));
 }
 
 #[test]

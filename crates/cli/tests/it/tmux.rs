@@ -1,12 +1,17 @@
 //! A real tmux with one program in it, driven by keys.
 
-use std::{fs, process::Command};
+use std::{
+    fs,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
 
 use rustix::process::Pid;
 use segue_testkit::env::{Output, TestEnv};
 use tempfile::TempDir;
 
-use crate::support::until;
+use crate::support::LONG;
 
 pub(crate) const SEGUE: &str = env!("CARGO_BIN_EXE_segue");
 
@@ -69,12 +74,15 @@ impl<'a> Tmux<'a> {
 
     /// Waits until this is on the screen, and returns the screen.
     pub(crate) fn sees(&self, text: &str) -> String {
-        let mut screen = String::new();
-        until(text, || {
-            screen = self.screen();
-            screen.contains(text)
-        });
-        screen
+        let started = Instant::now();
+        loop {
+            let screen = self.screen();
+            if screen.contains(text) {
+                return screen;
+            }
+            assert!(started.elapsed() < LONG, "{text}: it did not come\n{screen}");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Waits for the end of Segue, which must have given the terminal back.

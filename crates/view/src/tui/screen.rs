@@ -72,6 +72,8 @@ impl Screen {
         let screen = Self { terminal, signals: handle, watcher: Some(watcher) };
         give_back_on_panic();
         take()?;
+        // From the first look on, a change of the size is noticed.
+        event::poll(Duration::ZERO)?;
         Ok(screen)
     }
 
