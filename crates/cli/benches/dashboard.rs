@@ -57,7 +57,7 @@ fn measure() -> Done {
     let mut active = Vec::new();
     for n in 0..SESSIONS {
         let session = session(&home, n)?;
-        if n % (SESSIONS / ACTIVE) == 0 {
+        if n.is_multiple_of(SESSIONS / ACTIVE) {
             active.push(session);
         } else {
             stop(session)?;
@@ -127,7 +127,7 @@ fn stop(mut session: LockedSession) -> Done {
 }
 
 fn said(n: usize) -> Draft {
-    if n % 5 == 0 {
+    if n.is_multiple_of(5) {
         let usage = Usage { input: 900, output: 40, ..Usage::default() };
         let stop = ModelStop::ToolUse;
         let (model, cost_micros, reply_id) = ("script".into(), None, None);
@@ -151,10 +151,12 @@ fn compare(temp: &Path, home: &Path) -> Done {
     list(home)?;
     let terminal = Terminal::start(temp, home)?;
     thread::sleep(Duration::from_secs(2));
+    println!("on its screen: {}", terminal.first_line()?);
     let (table, memory) = terminal.cost()?;
     report("the table", table, memory);
     terminal.tmux(&["send-keys", "-t", "=bench:", "Enter"])?;
     thread::sleep(Duration::from_secs(1));
+    println!("on its screen: {}", terminal.first_line()?);
     let (followed, memory) = terminal.cost()?;
     report("the table, one followed", followed, memory);
     drop(terminal);
@@ -200,9 +202,11 @@ fn ticks(process: &str, from: usize) -> Done<u64> {
     field(from).zip(field(from + 1)).map(|(user, system)| user + system).ok_or("no stat".into())
 }
 
+/// The same on every Linux that people use.
+const TICKS_PER_SECOND: f64 = 100.0;
+
 fn share(started: Instant, ticks: u64) -> Done<f64> {
-    let per_second = rustix::param::clock_ticks_per_second();
-    Ok(ticks as f64 / per_second as f64 / started.elapsed().as_secs_f64())
+    Ok(ticks as f64 / TICKS_PER_SECOND / started.elapsed().as_secs_f64())
 }
 
 /// The dashboard in a tmux of its own, which ends with this.
@@ -230,10 +234,20 @@ impl Terminal {
         Ok(terminal)
     }
 
-    fn tmux(&self, args: &[&str]) -> Done {
+    fn tmux(&self, args: &[&str]) -> Done<String> {
         let mut command = Command::new("tmux");
         command.args(["-u", "-S", &self.socket, "-f", "/dev/null"]).args(args);
-        if command.status()?.success() { Ok(()) } else { Err("tmux failed".into()) }
+        let output = command.output()?;
+        match output.status.success() {
+            true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+            false => Err(String::from_utf8_lossy(&output.stderr).into()),
+        }
+    }
+
+    /// Proof that it shows what is measured.
+    fn first_line(&self) -> Done<String> {
+        let screen = self.tmux(&["capture-pane", "-p", "-t", "=bench:"])?;
+        Ok(screen.lines().next().unwrap_or_default().to_owned())
     }
 
     /// Its share of a core for a while, and its memory in kB before and after.
