@@ -237,7 +237,7 @@ fn who_catches_up_knows_what_who_opens_anew_knows() {
     let (mut session, _) = home(temp.path()).create(new("go"), &me(), &system_clock()).unwrap();
     let dir = session.session().dir().to_owned();
     let mut reader = open(&dir);
-    let mut same = |reader: &mut Session| {
+    let same = |reader: &mut Session| {
         reader.catch_up().unwrap();
         let anew = open(&dir);
         assert_eq!(reader.state(), anew.state());

@@ -343,7 +343,6 @@ fn the_help_of_what_looks() {
       -h, --help
               Print help (see a summary with '-h')
 
-
     Examples:
       segue dashboard
       segue dashboard --here            only of this repository
