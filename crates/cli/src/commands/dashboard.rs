@@ -172,6 +172,8 @@ fn in_one_line(said: &str, status: ExitStatus) -> String {
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let find = |sign: &str| lines.iter().rposition(|line| line.starts_with(sign));
     let told = match (find("error: "), find("■ "), lines.as_slice()) {
+        // What went well is said first; what one could do next comes after it.
+        (.., [first, ..]) if status.success() => vec![*first],
         (Some(at), ..) => lines[at..].iter().take(2).copied().collect(),
         (None, Some(at), [.., last]) if at + 1 < lines.len() => vec![lines[at], last],
         (.., [.., last]) => vec![*last],
@@ -222,6 +224,9 @@ mod tests {
         );
         assert_eq!(in_one_line("a\n  b\n\n", failed), "b");
         assert_eq!(in_one_line("", failed), "exit status: 1");
+        let said = "session 7 runs: codex goes on at the end of turn 1\nsegue watch 7\n";
+        let well = in_one_line(said, ExitStatus::default());
+        assert_eq!(well, "session 7 runs: codex goes on at the end of turn 1");
     }
 
     #[test]
