@@ -47,6 +47,15 @@ pub(crate) fn log_of(context: &Context, session: &str) -> PathBuf {
     context.home.dir().join("logs").join(format!("{session}.log"))
 }
 
+/// Segue with these arguments, ready to be started apart from us, and with nothing to read from or
+/// to write to.
+pub(crate) fn command(context: &Context, args: &[OsString]) -> Command {
+    let mut command = Command::new(this_program());
+    command.arg0("segue").arg(ARGUMENT).arg("--home").arg(context.home.dir()).args(args);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
 /// Starts Segue in the background with these arguments. What it prints replaces `log`.
 pub(crate) fn spawn(
     context: &Context,
@@ -59,10 +68,9 @@ pub(crate) fn spawn(
     }
     let file = new_file(log).map_err(wrong)?;
     let also = file.try_clone().map_err(wrong)?;
-    let mut command = Command::new(this_program());
-    command.arg0("segue").arg(ARGUMENT).arg("--home").arg(context.home.dir()).args(args);
-    command.stdin(Stdio::null()).stdout(file).stderr(also);
-    command
+    command(context, args)
+        .stdout(file)
+        .stderr(also)
         .spawn()
         .map_err(|error| CommandError::failed(format!("nothing could be started: {error}")))
 }

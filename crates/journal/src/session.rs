@@ -34,7 +34,8 @@ const HERE: &str = "here";
 /// After so many events the snapshot is renewed, so that a crash leaves a short tail to fold.
 pub const SNAPSHOT_EVERY: u64 = 8192;
 
-/// A session as it was when it was opened. To follow it live, see [`crate::tail`].
+/// A session as it was when it was opened, or last caught up with. To follow it live, see
+/// [`crate::tail`].
 #[derive(Debug)]
 pub struct Session {
     disk: Arc<dyn Disk>,
@@ -52,6 +53,26 @@ impl Session {
         let file = open_journal(&*disk, dir)?;
         let folded = fold(&*disk, dir, id, &*file)?;
         Ok(folded.into_session(disk, dir, id))
+    }
+
+    /// Reads what came since. Whoever looks again and again need not fold everything each time.
+    pub fn catch_up(&mut self) -> Result<()> {
+        let path = self.dir.join(JOURNAL);
+        let file = open_journal(&*self.disk, &self.dir)?;
+        if file.len().at(&path)? >= self.at.offset {
+            let mut scanner = Scanner::new(&*file, self.at);
+            while let Some(event) = scanner.next_event().at(&path)? {
+                self.state.apply(&event);
+            }
+            self.at = scanner.position();
+            self.ending = scanner.ending().at(&path)?;
+            if !matches!(self.ending, Ending::Damaged(_)) {
+                return Ok(());
+            }
+        }
+        // Something that was read is no longer there: what is there now counts.
+        *self = Self::open(self.disk.clone(), &self.dir)?;
+        Ok(())
     }
 
     #[must_use]

@@ -234,6 +234,40 @@ fn another_reader_follows_as_events_come() {
 }
 
 #[test]
+fn who_catches_up_knows_what_who_opens_anew_knows() {
+    let temp = tempfile::tempdir().unwrap();
+    let (mut session, _) = home(temp.path()).create(new("go"), &me(), &system_clock()).unwrap();
+    let dir = session.session().dir().to_owned();
+    let mut reader = open(&dir);
+    let same = |reader: &mut Session| {
+        reader.catch_up().unwrap();
+        let anew = open(&dir);
+        assert_eq!(reader.state(), anew.state());
+        assert_eq!(reader.position().offset, anew.position().offset);
+        assert_eq!(reader.ending(), anew.ending());
+    };
+    same(&mut reader);
+    for message in ["one", "two"] {
+        session.append(WarningRaised { message: message.into() }, Durability::Soon).unwrap();
+        same(&mut reader);
+    }
+    drop(session);
+    let journal = dir.join("journal.jsonl");
+    let whole = fs::read(&journal).unwrap();
+    // Half a line, a line that is no event, and a journal that is shorter than what was read.
+    for bytes in
+        [&[&whole[..], b"{\"half"].concat(), &[&whole[..], b"{}\n"].concat(), &whole[..9].to_vec()]
+    {
+        fs::write(&journal, bytes).unwrap();
+        same(&mut reader);
+    }
+    fs::write(&journal, &whole).unwrap();
+    same(&mut reader);
+    fs::remove_file(&journal).unwrap();
+    assert!(reader.catch_up().is_err());
+}
+
+#[test]
 fn numbers_are_claimed_once_also_for_sessions_that_are_gone() {
     let temp = tempfile::tempdir().unwrap();
     let home = home(temp.path());

@@ -16,7 +16,7 @@ use crate::{
     database::{self, COLUMNS, Unusable},
     error::{Error, Result},
     numbers,
-    row::{self, Row},
+    row::{self, AtWork, Row},
     walk::{self, Repo, Stamp},
 };
 
@@ -27,6 +27,16 @@ pub struct Index {
     /// `None` where the database is in memory.
     path: Option<PathBuf>,
     notes: Vec<String>,
+    at_work: AtWork,
+    /// How often this process has changed the rows, or the database below them.
+    changes: u64,
+}
+
+/// Rows that have the same version are the same, but for who is at work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Version {
+    by_us: u64,
+    by_others: i64,
 }
 
 /// Which sessions are wanted, newest first.
@@ -126,8 +136,14 @@ struct Changes {
 impl Index {
     /// Opens the index of a home, and looks at no session yet: see [`Index::refresh`].
     pub fn open(home: &Home) -> Result<Self> {
-        let mut index =
-            Self { home: home.clone(), db: database::in_memory()?, path: None, notes: Vec::new() };
+        let mut index = Self {
+            home: home.clone(),
+            db: database::in_memory()?,
+            path: None,
+            notes: Vec::new(),
+            at_work: AtWork::new(),
+            changes: 0,
+        };
         // A home that is not there yet is not made by looking at it.
         if home.dir().is_dir() {
             index.open_file(true)?;
@@ -150,6 +166,7 @@ impl Index {
         let found = match database::open(&path) {
             Ok(db) => {
                 self.db = db;
+                self.changes += 1;
                 self.path = Some(path);
                 return Ok(());
             }
@@ -174,6 +191,7 @@ impl Index {
         let path = self.home.dir().join(database::FILE);
         self.note(format!("{} can't be used, so looking takes longer: {why}", path.display()));
         self.db = database::in_memory()?;
+        self.changes += 1;
         self.path = None;
         Ok(())
     }
@@ -217,6 +235,12 @@ impl Index {
         self.healing(Self::look)
     }
 
+    /// The version of the rows as of the last refresh.
+    pub fn version(&self) -> Result<Version> {
+        let by_others = self.db.pragma_query_value(None, "data_version", |row| row.get(0))?;
+        Ok(Version { by_us: self.changes, by_others })
+    }
+
     fn look(&mut self) -> Result<()> {
         let changes = thread::scope(|scope| {
             // The disk and the database are asked at the same time: each is half of the work.
@@ -238,7 +262,7 @@ impl Index {
         let rows: Vec<(Row, Stamp)> = changes
             .new
             .into_iter()
-            .filter_map(|(at, stamp)| row::read(&self.home, at, stamp))
+            .filter_map(|(at, stamp)| row::read(&self.home, at, stamp, &mut self.at_work))
             .collect();
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         for (row, stamp) in &rows {
@@ -250,6 +274,7 @@ impl Index {
         }
         let note = numbers::assign(&tx, &self.home)?;
         tx.commit()?;
+        self.changes += 1;
         note.into_iter().for_each(|note| self.note(note));
         Ok(())
     }

@@ -13,6 +13,7 @@
 //! Texts of agents and of other people's machines are hostile until proven otherwise: whatever is
 //! printed has gone through [`style::sanitize`].
 
+pub mod dashboard;
 pub mod index;
 pub mod json;
 pub mod picker;
@@ -29,6 +30,7 @@ mod database;
 mod error;
 mod numbers;
 mod telling;
+mod tui;
 mod walk;
 
 pub use error::{Error, Result};

@@ -7,26 +7,30 @@
 //! The list is drawn on stderr, since stdout is the result. The terminal is as it was before on
 //! every way out: a choice, an error, a signal, a panic.
 
-use std::{io, time::Duration};
+use std::io;
 
 use jiff::Timestamp;
 use ratatui::{
     Terminal,
     backend::Backend,
-    crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers},
+    crossterm::event::{Event, KeyCode, KeyEvent},
 };
 
-use crate::{row::Row, style::Style};
+use crate::{
+    row::Row,
+    style::Style,
+    tui::{
+        keys::{edit, harmless, step, with_control},
+        screen::{self, Screen},
+    },
+};
 
 mod draw;
 mod list;
-mod preview;
-mod screen;
 #[cfg(test)]
 mod tests;
 
 use list::List;
-use screen::Screen;
 
 /// Lets the user choose one of the rows. `None` where they would rather not, and where there is
 /// nothing to choose from.
@@ -62,61 +66,34 @@ fn show<B: Backend>(
     Ok(())
 }
 
-/// Waits for something to happen. What has come at once is done at once, so that a list that is
-/// slow to draw does not lag behind the keys.
 fn listen(list: &mut List<'_>) -> io::Result<Option<End>> {
-    loop {
-        screen::wait_for_input()?;
-        if event::poll(Duration::ZERO)? {
-            break;
-        }
-    }
-    let mut end = None;
-    while end.is_none() && event::poll(Duration::ZERO)? {
-        end = match event::read()? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => press(list, key),
+    for event in screen::events(None)? {
+        let end = match event {
+            Event::Key(key) => press(list, key),
             Event::Paste(text) => {
                 list.search(|query| query.extend(text.chars().map(harmless)));
                 None
             }
             _ => None,
         };
+        if end.is_some() {
+            return Ok(end);
+        }
     }
-    Ok(end)
-}
-
-/// Pasted line breaks separate words, as blanks do.
-fn harmless(c: char) -> char {
-    if c.is_control() { ' ' } else { c }
-}
-
-fn shorter(query: &mut String) {
-    query.pop();
+    Ok(None)
 }
 
 fn press(list: &mut List<'_>, key: KeyEvent) -> Option<End> {
-    let page = list.page();
-    let control = key.modifiers.contains(KeyModifiers::CONTROL);
     match key.code {
         KeyCode::Esc => return Some(End(None)),
-        KeyCode::Char('c') if control => return Some(End(None)),
+        KeyCode::Char('c') if with_control(key) => return Some(End(None)),
         KeyCode::Enter => return list.selected().map(|at| End(Some(at))),
-        KeyCode::Up => list.step(-1),
-        KeyCode::Down => list.step(1),
-        KeyCode::Char('p') if control => list.step(-1),
-        KeyCode::Char('n') if control => list.step(1),
-        KeyCode::PageUp => list.step(-page),
-        KeyCode::PageDown => list.step(page),
-        KeyCode::Home => list.step(isize::MIN),
-        KeyCode::End => list.step(isize::MAX),
-        KeyCode::Char('u') if control => list.search(String::clear),
-        KeyCode::Backspace => list.search(shorter),
-        // What some terminals send for Backspace.
-        KeyCode::Char('h') if control => list.search(shorter),
-        KeyCode::Char(c) if (key.modifiers - KeyModifiers::SHIFT).is_empty() => {
-            list.search(|query| query.push(harmless(c)));
-        }
         _ => {}
+    }
+    if let Some(by) = step(key, list.page()) {
+        list.step(by);
+    } else if let Some(change) = edit(key) {
+        list.search(change);
     }
     None
 }

@@ -48,18 +48,25 @@ const SHORT_LINES: usize = 12;
 /// The lines of an event, without a line break at their end. `None` where there is nothing to show.
 #[must_use]
 pub fn event_line(event: &Event, style: &Style, detail: Detail) -> Option<String> {
+    let lines: Vec<String> =
+        event_lines(event, style, detail).iter().map(|line| line.render(style)).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
+}
+
+/// The same, not painted yet.
+pub(crate) fn event_lines(event: &Event, style: &Style, detail: Detail) -> Vec<Line> {
     let mut out = Out { style, detail, lines: Vec::new(), stamp: None };
     if detail == Detail::Full {
         out.stamp = Some(style.time_of_day(event.at));
     }
     out.event(event);
-    (!out.lines.is_empty()).then(|| out.lines.join("\n"))
+    out.lines
 }
 
 struct Out<'a> {
     style: &'a Style,
     detail: Detail,
-    lines: Vec<String>,
+    lines: Vec<Line>,
     /// The time, until the first line has it.
     stamp: Option<String>,
 }
@@ -86,7 +93,7 @@ impl Out<'_> {
         for (paint, text) in text {
             line = line.with(*paint, text.clone());
         }
-        self.lines.push(line.render(self.style));
+        self.lines.push(line);
     }
 
     fn one(&mut self, indent: usize, sign: (Paint, &str), paint: Paint, text: &str) {
@@ -319,7 +326,7 @@ impl Out<'_> {
 
     /// The turn's number on a line of its own, and below it what is asked for.
     fn turn_with_prompt(&mut self, head: &[(Paint, String)], why: &str, prompt: &str) {
-        self.lines.push(String::new());
+        self.lines.push(Line::new());
         self.line(0, (Paint::Cyan, "▸"), head);
         let mut lines = wrap(&format!("{why}{prompt}"), self.room(2));
         if lines.len() > SHORT_LINES {

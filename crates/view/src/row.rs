@@ -1,6 +1,6 @@
 //! One session as a list knows it: a few columns of its fold, and what is wrong with it.
 
-use std::path::PathBuf;
+use std::{collections::HashMap, path::PathBuf};
 
 use jiff::Timestamp;
 use segue_core::{
@@ -24,7 +24,7 @@ use crate::{style, walk::Stamp};
 /// How much of a prompt a list can use.
 const PROMPT_CHARS: usize = 400;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// `None` where the session has no number and could not be given one.
     pub number: Option<u64>,
@@ -62,6 +62,12 @@ pub struct Row {
 }
 
 impl Row {
+    /// How to name this session in a command: as short as it can be.
+    #[must_use]
+    pub fn selector(&self) -> String {
+        self.number.map_or_else(|| self.at.id.to_string(), |number| number.to_string())
+    }
+
     #[must_use]
     pub fn status(&self) -> Status {
         status(self.phase, self.stop.clone(), self.holder.is_some())
@@ -98,18 +104,35 @@ pub fn problem_of(session: &Session) -> Option<String> {
     }
 }
 
+/// Sessions at work, as they were last read: the next look reads only what came since.
+pub(crate) type AtWork = HashMap<Located, Session>;
+
+/// More of them are read from their snapshots again: memory stays small.
+const MOST_AT_WORK: usize = 256;
+
 /// Reads a session for the index. `None` where it has gone in the meantime.
-pub(crate) fn read(home: &Home, at: Located, stamp: Stamp) -> Option<(Row, Stamp)> {
+pub(crate) fn read(
+    home: &Home,
+    at: Located,
+    stamp: Stamp,
+    at_work: &mut AtWork,
+) -> Option<(Row, Stamp)> {
     let dir = home.session_dir(&at);
-    match home.open(&at) {
+    let opened = match at_work.remove(&at) {
+        Some(mut session) => session.catch_up().map(|()| session),
+        None => home.open(&at),
+    };
+    match opened {
         Ok(session) => {
             let torn = matches!(session.ending(), Ending::Torn { .. });
             // Half a line of a session at work is a line that is being written.
-            if torn && session.held_by().ok().flatten().is_some() {
-                return Some((Row::of(home, at, &session, stamp, None), Stamp::UNSETTLED));
+            let being_written = torn && session.held_by().ok().flatten().is_some();
+            let problem = if being_written { None } else { problem_of(&session) };
+            let row = Row::of(home, at.clone(), &session, stamp, problem);
+            if row.phase == Phase::Running && at_work.len() < MOST_AT_WORK {
+                at_work.insert(at, session);
             }
-            let problem = problem_of(&session);
-            Some((Row::of(home, at, &session, stamp, problem), stamp))
+            Some((row, if being_written { Stamp::UNSETTLED } else { stamp }))
         }
         Err(_) if !home.disk().exists(&dir) => None,
         Err(error) => {

@@ -203,6 +203,7 @@ mod tests {
         state.phase = Phase::Stopped;
         state.stop = Some(SessionStopped {
             reason: Reason::Interrupted,
+            agent: None,
             cap: None,
             signal: Some(2),
             resets_at: None,

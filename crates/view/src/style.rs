@@ -103,20 +103,30 @@ impl Line {
     /// Cut to the style's width, painted, and without blanks at its end.
     #[must_use]
     pub fn render(&self, style: &Style) -> String {
-        let total: usize = self.0.iter().map(|(_, text)| text.width()).sum();
-        let mut left = style.width;
         let mut line = String::new();
+        for (paint, text) in self.fitting(style.width) {
+            line.push_str(&style.paint(paint, &text));
+        }
+        line
+    }
+
+    /// The pieces, cut to so many columns and without blanks at their end.
+    pub(crate) fn fitting(&self, width: usize) -> Vec<(Paint, Cow<'_, str>)> {
+        let total: usize = self.0.iter().map(|(_, text)| text.width()).sum();
+        let mut left = width;
+        let mut pieces = Vec::new();
         for (n, (paint, text)) in self.0.iter().enumerate() {
-            if total > style.width && text.width() >= left {
+            if total > width && text.width() >= left {
                 // The mark is there also where this piece would just fit: something follows.
-                line.push_str(&style.paint(*paint, &shorten(&format!("{text}…"), left)));
+                let cut = shorten(&format!("{text}…"), left).into_owned();
+                pieces.push((*paint, Cow::Owned(cut)));
                 break;
             }
             left = left.saturating_sub(text.width());
             let is_last = n + 1 == self.0.len();
-            line.push_str(&style.paint(*paint, if is_last { text.trim_end() } else { text }));
+            pieces.push((*paint, Cow::Borrowed(if is_last { text.trim_end() } else { text })));
         }
-        line
+        pieces
     }
 }
 

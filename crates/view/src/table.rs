@@ -122,7 +122,7 @@ fn cells(row: &Row, now: Timestamp) -> [String; 7] {
 }
 
 /// Who works, and how many review.
-fn agents(row: &Row) -> String {
+pub(crate) fn agents(row: &Row) -> String {
     match row.reviewers.as_slice() {
         [] => row.agent.clone(),
         [one] => format!("{} ⇄ {one}", row.agent),
@@ -130,7 +130,7 @@ fn agents(row: &Row) -> String {
     }
 }
 
-fn spend(row: &Row) -> String {
+pub(crate) fn spend(row: &Row) -> String {
     match (row.tokens, style::money(row.cost, row.unpriced_calls).as_str()) {
         (0, "–" | "$0.00") => "–".to_owned(),
         (tokens, "–" | "$0.00") => style::tokens(tokens),

@@ -6,6 +6,7 @@ mod attach;
 mod bridge;
 mod carry;
 mod config;
+mod dashboard;
 mod demo;
 mod doctor;
 mod edited;
@@ -52,6 +53,7 @@ pub(crate) enum Command {
     Bridge(bridge::Args),
     Attach(attach::Args),
     Stop(stop::Args),
+    Dashboard(dashboard::Args),
     Verify(verify::Args),
     Rm(rm::Args),
     Gc(gc::Args),
@@ -85,6 +87,7 @@ impl Command {
             Self::Watch(args) => watch::run(context, &args),
             Self::Attach(args) => attach::run(context, &args),
             Self::Stop(args) => stop::run(context, &args),
+            Self::Dashboard(args) => dashboard::run(context, &args),
             Self::Verify(args) => verify::run(context, &args),
             Self::Gc(args) => gc::run(context, &args),
             Self::Rm(args) => rm::run(context, &args),

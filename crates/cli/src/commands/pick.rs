@@ -43,7 +43,5 @@ pub(crate) fn session(context: &Context) -> Result<Option<Found>, CommandError> 
     else {
         return Ok(None);
     };
-    let row = &rows[at];
-    let selector = row.number.map_or_else(|| row.at.id.to_string(), |number| number.to_string());
-    context.find(Some(&selector)).map(Some)
+    context.find(Some(&rows[at].selector())).map(Some)
 }

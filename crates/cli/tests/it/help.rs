@@ -32,6 +32,7 @@ fn the_help_of_segue() {
       watch        Follow a session live, from another terminal
       attach       Show a session in tmux
       stop         Stop a session that is at work, so that it can be resumed
+      dashboard    See all sessions at a glance, live
       verify       Check a session from its first byte to its last
       rm           Remove sessions for good
       gc           Clear away what no session needs any more
@@ -335,6 +336,27 @@ fn the_help_of_what_looks() {
       segue log                         the latest session of this repository
       segue log 7 -n 20                 its last 20 events
       segue log 7 --json | jq -c 'select(.kind == "tool.called")'
+    "#);
+    assert_snapshot!(help(&env, "dashboard"), @r#"
+    See all sessions at a glance, live
+
+    Those that run come first, then those that wait for a limit, a server or a resume. Enter follows one
+    live; keys resume, stop and hand off; ? shows all of them. Without a terminal, the table is printed
+    once.
+
+    Usage: segue dashboard [OPTIONS]
+
+    Options:
+          --here
+              Only the sessions of this repository
+
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      segue dashboard
+      segue dashboard --here            only of this repository
+      segue dashboard --json | jq '.[] | select(.status == "running") | .number'
     "#);
     assert_snapshot!(help(&env, "watch"), @"
     Follow a session live, from another terminal

@@ -12,6 +12,8 @@ mod carry;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod dashboard;
+#[cfg(test)]
 mod demo;
 #[cfg(test)]
 mod docs;
@@ -53,6 +55,8 @@ mod settings;
 mod stand_ins;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod terminal;
 #[cfg(test)]
 mod tmux;
 #[cfg(test)]

@@ -1,12 +1,14 @@
 //! `segue resume` on a terminal: the list to choose from, in a real tmux.
 
-use std::{fs, process::Command};
+use std::fs;
 
-use rustix::process::{Pid, Signal, kill_process};
-use segue_testkit::env::{Output, TestEnv};
-use tempfile::TempDir;
+use rustix::process::{Signal, kill_process};
+use segue_testkit::env::TestEnv;
 
-use crate::support::{WORK, data, journal_bytes, scripted, segue, until};
+use crate::{
+    support::{WORK, data, journal_bytes, scripted, segue, until},
+    terminal::{SEGUE, Tmux},
+};
 
 /// Three sessions that have something left to do.
 fn three_stopped() -> TestEnv {
@@ -18,84 +20,13 @@ fn three_stopped() -> TestEnv {
     env
 }
 
-/// A terminal with one program in it. Its server is its own, and ends with it.
-struct Tmux<'a> {
-    env: &'a TestEnv,
-    socket: TempDir,
+/// Segue with these arguments, and what it prints in `out.txt`.
+fn start<'a>(env: &'a TestEnv, args: &str, size: (u16, u16)) -> Tmux<'a> {
+    Tmux::start(env, &format!("{SEGUE} {args} >../out.txt"), size)
 }
 
-impl<'a> Tmux<'a> {
-    /// Runs Segue, then says how it ended and what it has left of the terminal.
-    fn start(env: &'a TestEnv, args: &str, (width, height): (u16, u16)) -> Self {
-        let tmux = Self { env, socket: TempDir::new().unwrap() };
-        // The shell survives a closed terminal, to say how Segue ended.
-        let script = format!(
-            "trap : HUP; sh -c 'echo $$ >../pid; exec {} {args} >../out.txt'; echo $? >../ended; \
-             echo status $(cat ../ended); stty -a; cat",
-            env!("CARGO_BIN_EXE_segue")
-        );
-        let (width, height) = (width.to_string(), height.to_string());
-        let output = tmux.run(&["new-session", "-d", "-x", &width, "-y", &height, &script]);
-        assert_eq!((output.status, output.stderr.as_str()), (0, ""), "this test needs tmux");
-        tmux
-    }
-
-    fn command(&self) -> Command {
-        let mut command = self.env.any("tmux");
-        let socket = self.socket.path().join("tmux");
-        command.arg("-u").arg("-S").arg(socket).args(["-f", "/dev/null"]).env("SHELL", "/bin/sh");
-        command
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        Output::of(self.command().args(args)).unwrap()
-    }
-
-    fn keys(&self, keys: &[&str]) {
-        assert_eq!(self.run(&[&["send-keys"], keys].concat()).status, 0);
-    }
-
-    fn screen(&self) -> String {
-        self.run(&["capture-pane", "-p"]).stdout
-    }
-
-    /// Waits until this is on the screen, and returns the screen.
-    fn sees(&self, text: &str) -> String {
-        let mut screen = String::new();
-        until(text, || {
-            screen = self.screen();
-            screen.contains(text)
-        });
-        screen
-    }
-
-    /// Waits for the end of Segue, which must have given the terminal back.
-    fn ends(&self, status: i32) {
-        self.sees(&format!("status {status}\n"));
-        let screen = self.sees("echoctl");
-        let words: Vec<&str> = screen.split_whitespace().collect();
-        for mode in ["icanon", "echo", "isig", "opost", "icrnl"] {
-            let mode_is_on = words.iter().any(|word| word.trim_end_matches(';') == mode);
-            assert!(mode_is_on, "{mode}: {screen}");
-        }
-        let flags = self.run(&["display-message", "-p", "#{alternate_on} #{cursor_flag}"]);
-        assert_eq!(flags.stdout, "0 1\n");
-    }
-
-    fn pid(&self) -> Pid {
-        let text = fs::read_to_string(self.env.path("pid")).unwrap();
-        Pid::from_raw(text.trim().parse().unwrap()).unwrap()
-    }
-
-    fn stdout(&self) -> String {
-        fs::read_to_string(self.env.path("out.txt")).unwrap()
-    }
-}
-
-impl Drop for Tmux<'_> {
-    fn drop(&mut self) {
-        self.run(&["kill-server"]);
-    }
+fn stdout(env: &TestEnv) -> String {
+    fs::read_to_string(env.path("out.txt")).unwrap()
 }
 
 fn journals(env: &TestEnv) -> Vec<Vec<u8>> {
@@ -106,7 +37,7 @@ fn journals(env: &TestEnv) -> Vec<Vec<u8>> {
 fn the_one_that_was_found_is_resumed() {
     let env = three_stopped();
     let before = journals(&env);
-    let tmux = Tmux::start(&env, "resume --max-steps 9", (80, 24));
+    let tmux = start(&env, "resume --max-steps 9", (80, 24));
     let screen = tmux.sees("3 of 3");
     for text in ["Alpha comes first", "Beta 漢字", "Gamma comes third", "enter choose"] {
         assert!(screen.contains(text), "{text}: {screen}");
@@ -120,7 +51,7 @@ fn the_one_that_was_found_is_resumed() {
     tmux.sees("1 of 3");
     tmux.keys(&["Enter"]);
     tmux.ends(0);
-    assert_eq!(tmux.stdout(), "Done: a.txt has one line.\n");
+    assert_eq!(stdout(&env), "Done: a.txt has one line.\n");
     assert_eq!(data(&env, 2, "session.resumed").len(), 1);
     let after = journals(&env);
     assert_eq!((&after[0], &after[2]), (&before[0], &before[2]));
@@ -129,14 +60,14 @@ fn the_one_that_was_found_is_resumed() {
 #[test]
 fn arrows_choose() {
     let env = three_stopped();
-    let tmux = Tmux::start(&env, "resume --dry-run", (40, 10));
+    let tmux = start(&env, "resume --dry-run", (40, 10));
     let screen = tmux.sees("3 of 3");
     assert!(screen.lines().nth(1).unwrap().starts_with('▸'), "{screen}");
     tmux.keys(&["Down", "C-n", "Down", "C-p"]);
     let second = |screen: &str| screen.lines().nth(2).unwrap_or_default().to_owned();
     until("the second one", || second(&tmux.screen()).starts_with('▸'));
     // Wider than it was: the preview goes beside.
-    tmux.run(&["resize-window", "-x", "120", "-y", "30"]);
+    tmux.resize(120, 30);
     let chosen = second(&tmux.sees("│"));
     assert!(chosen.starts_with('▸'), "{chosen}");
     let number = chosen.split_whitespace().nth(1).unwrap();
@@ -149,7 +80,7 @@ fn who_cancels_has_changed_nothing() {
     let env = three_stopped();
     let before = journals(&env);
     for key in ["Escape", "C-c"] {
-        let tmux = Tmux::start(&env, "resume", (80, 24));
+        let tmux = start(&env, "resume", (80, 24));
         tmux.sees("3 of 3");
         tmux.keys(&["alpha"]);
         tmux.sees("1 of 3");
@@ -157,7 +88,7 @@ fn who_cancels_has_changed_nothing() {
         tmux.sees("3 of 3");
         tmux.keys(&[key]);
         tmux.ends(0);
-        assert_eq!(tmux.stdout(), "");
+        assert_eq!(stdout(&env), "");
         assert_eq!(journals(&env), before);
     }
 }
@@ -165,10 +96,10 @@ fn who_cancels_has_changed_nothing() {
 #[test]
 fn a_pasted_line_break_chooses_nothing() {
     let env = three_stopped();
-    let tmux = Tmux::start(&env, "resume", (80, 24));
+    let tmux = start(&env, "resume", (80, 24));
     tmux.sees("3 of 3");
     tmux.run(&["set-buffer", "comes\ngamma\n"]);
-    tmux.run(&["paste-buffer", "-p"]);
+    tmux.on_pane("paste-buffer", &["-p"]);
     let screen = tmux.sees("1 of 3");
     assert!(screen.contains("search: comes gamma "), "{screen}");
     tmux.keys(&["Escape"]);
@@ -179,7 +110,7 @@ fn a_pasted_line_break_chooses_nothing() {
 fn a_signal_finds_the_terminal_given_back() {
     let env = three_stopped();
     for (signal, status) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
-        let tmux = Tmux::start(&env, "resume", (80, 24));
+        let tmux = start(&env, "resume", (80, 24));
         tmux.sees("3 of 3");
         kill_process(tmux.pid(), signal).unwrap();
         tmux.ends(status);
@@ -190,7 +121,7 @@ fn a_signal_finds_the_terminal_given_back() {
 #[test]
 fn a_closed_terminal_ends_it() {
     let env = three_stopped();
-    let tmux = Tmux::start(&env, "resume", (80, 24));
+    let tmux = start(&env, "resume", (80, 24));
     tmux.sees("3 of 3");
     drop(tmux);
     let ended = || fs::read_to_string(env.path("ended")).unwrap_or_default();

@@ -13,19 +13,20 @@
 use ratatui::{
     buffer::Buffer,
     layout::{Position, Rect},
-    style::{Color, Modifier, Style as Look},
 };
 
 use crate::{
     row::Row,
-    style::{Paint, Style, relative, sanitize, shorten, width},
+    style::{Paint, Style, relative, shorten, width},
     table::status_paint,
+    tui::{
+        canvas::Canvas,
+        preview,
+        search::{agent, number},
+    },
 };
 
-use super::{
-    list::{List, agent, number, subject},
-    preview,
-};
+use super::list::{List, subject};
 
 /// From how many columns on the preview is beside the list.
 const BESIDE: u16 = 100;
@@ -78,7 +79,8 @@ impl Rooms {
 /// Draws all of it, and says where the cursor belongs.
 pub(super) fn draw(list: &List<'_>, rooms: &Rooms, style: &Style, buffer: &mut Buffer) -> Position {
     let mut canvas = Canvas { style, buffer };
-    let cursor = search_line(list, rooms.search, &mut canvas);
+    let count = format!("{} of {}", list.count(), list.rows.len());
+    let cursor = canvas.input(rooms.search, SEARCH, list.query(), &count);
     let columns = Columns::of(list, rooms.list.width.into());
     for (line, (row, selected)) in rooms.list.rows().zip(list.shown()) {
         row_line(list, row, selected, &columns, line, &mut canvas);
@@ -88,71 +90,12 @@ pub(super) fn draw(list: &List<'_>, rooms: &Rooms, style: &Style, buffer: &mut B
     {
         canvas.put(line, 2, Paint::Dim, "nothing found · ctrl-u clears the search");
     }
-    let rule = if rooms.rule.width == 1 { "│" } else { "─" };
-    for line in rooms.rule.rows() {
-        canvas.put(line, 0, Paint::Dim, &rule.repeat(line.width.into()));
-    }
+    canvas.rule(rooms.rule);
     if let Some(at) = list.selected() {
-        preview::draw(&list.rows[at], list.now, rooms.preview, &mut canvas);
+        preview::draw(&list.rows[at], None, list.now, rooms.preview, &mut canvas);
     }
     canvas.put(rooms.keys, 0, Paint::Dim, &shorten(KEYS, rooms.keys.width.into()));
     cursor
-}
-
-/// Where things are put, in colours if there are any.
-pub(super) struct Canvas<'a> {
-    pub(super) style: &'a Style,
-    buffer: &'a mut Buffer,
-}
-
-impl Canvas<'_> {
-    /// Puts a text at a column of the first line of `room`, and nothing outside of it.
-    pub(super) fn put(&mut self, room: Rect, column: usize, paint: Paint, text: &str) {
-        let column = u16::try_from(column).unwrap_or(u16::MAX);
-        // An empty room may be anywhere.
-        if !room.is_empty() && column < room.width {
-            let left = usize::from(room.width - column);
-            self.buffer.set_stringn(room.x + column, room.y, text, left, look(paint, self.style));
-        }
-    }
-}
-
-fn look(paint: Paint, style: &Style) -> Look {
-    let look = Look::new();
-    match paint {
-        _ if !style.color => look,
-        Paint::Plain => look,
-        Paint::Dim => look.add_modifier(Modifier::DIM),
-        Paint::Bold => look.add_modifier(Modifier::BOLD),
-        Paint::Green => look.fg(Color::Green),
-        Paint::Red => look.fg(Color::Red),
-        Paint::Yellow => look.fg(Color::Yellow),
-        Paint::Cyan => look.fg(Color::Cyan),
-    }
-}
-
-/// Of a long query the end is seen: that is where one types.
-fn search_line(list: &List<'_>, room: Rect, canvas: &mut Canvas<'_>) -> Position {
-    let total = usize::from(room.width);
-    let count = format!("{} of {}", list.count(), list.rows.len());
-    let before = width(SEARCH);
-    let mut left = total.saturating_sub(before + 1);
-    canvas.put(room, 0, Paint::Dim, SEARCH);
-    if left > width(&count) + 12 {
-        left -= width(&count) + GAP;
-        canvas.put(room, total - width(&count), Paint::Dim, &count);
-    }
-    // It may have been pasted.
-    let clean = sanitize(list.query());
-    let mut query = clean.as_ref();
-    while width(query) > left {
-        let mut rest = query.chars();
-        rest.next();
-        query = rest.as_str();
-    }
-    canvas.put(room, before, Paint::Bold, query);
-    let column = (before + width(query)).min(total.saturating_sub(1));
-    Position::new(room.x + u16::try_from(column).unwrap_or(0), room.y)
 }
 
 /// How many columns each cell has; 0 where it is left out.

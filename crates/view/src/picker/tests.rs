@@ -1,57 +1,9 @@
 use insta::assert_snapshot;
-use jiff::ToSpan;
-use ratatui::{backend::TestBackend, buffer::Buffer, style::Color};
-use segue_core::{
-    SessionId,
-    caps::Cap,
-    event::{Reason, SessionStopped},
-    identity::LoopKind,
-    state::Phase,
-    usage::Micros,
-};
-use segue_journal::home::Located;
+use ratatui::{backend::TestBackend, crossterm::event::KeyModifiers, style::Color};
+use segue_core::state::Phase;
 
 use super::*;
-
-fn now() -> Timestamp {
-    "2026-11-15T18:00:00Z".parse().unwrap()
-}
-
-fn row(number: u64, prompt: &str) -> Row {
-    let at = now() - 14.hours();
-    Row {
-        number: Some(number),
-        at: Located { repo: "app-1".to_owned(), id: SessionId::from_parts(1, number.into()) },
-        repo_identity: "github.com/acme/app".to_owned(),
-        name: None,
-        loop_kind: LoopKind::Unknown,
-        agent: "codex".to_owned(),
-        model: Some("gpt-5".to_owned()),
-        prompt: prompt.to_owned(),
-        phase: Phase::Stopped,
-        stop: Some(SessionStopped {
-            reason: Reason::Cap,
-            agent: None,
-            cap: Some(Cap::Steps),
-            signal: None,
-            resets_at: None,
-            message: "20 model calls, as many as were allowed".to_owned(),
-            hint: None,
-        }),
-        turns: 3,
-        runs: 1,
-        tokens: 412_000,
-        cost: Micros(120_000),
-        unpriced_calls: 0,
-        created_at: at,
-        updated_at: at,
-        workspace: "/src/app".into(),
-        last_text: Some("The parser is done.".to_owned()),
-        vendor_ids: vec!["019c3e-77aa".to_owned()],
-        problem: None,
-        holder: None,
-    }
-}
+use crate::tui::testing::{now, row, text};
 
 fn three() -> Vec<Row> {
     let mut rows = vec![
@@ -75,23 +27,6 @@ fn drawn(list: &mut List<'_>, style: &Style, width: u16, height: u16) -> Termina
 
 fn screen(list: &mut List<'_>, width: u16, height: u16) -> String {
     text(drawn(list, &Style::plain(width.into()), width, height).backend().buffer())
-}
-
-fn text(buffer: &Buffer) -> String {
-    let line = |cells: &[ratatui::buffer::Cell]| {
-        let mut skip = 0;
-        let mut line = String::new();
-        for cell in cells {
-            if skip == 0 {
-                line.push_str(cell.symbol());
-                skip = crate::style::width(cell.symbol());
-            }
-            skip = skip.saturating_sub(1);
-        }
-        line.trim_end().to_owned()
-    };
-    let width = usize::from(buffer.area.width).max(1);
-    buffer.content.chunks(width).map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn key(list: &mut List<'_>, code: KeyCode) -> Option<End> {

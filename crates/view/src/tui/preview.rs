@@ -7,14 +7,20 @@ use crate::{
     row::Row,
     style::{Paint, Style, count, money, relative, sanitize, tokens, wrap},
     table::status_paint,
+    tui::canvas::Canvas,
 };
-
-use super::draw::Canvas;
 
 /// How wide the names on the left are.
 const LABEL: usize = 11;
 
-pub(super) fn draw(row: &Row, now: Timestamp, room: Rect, canvas: &mut Canvas<'_>) {
+/// `next`: the command that helps, where it is to be said.
+pub(crate) fn draw(
+    row: &Row,
+    next: Option<&str>,
+    now: Timestamp,
+    room: Rect,
+    canvas: &mut Canvas<'_>,
+) {
     if room.is_empty() {
         return;
     }
@@ -25,6 +31,9 @@ pub(super) fn draw(row: &Row, now: Timestamp, room: Rect, canvas: &mut Canvas<'_
         lines: Vec::new(),
     };
     standing(row, now, canvas.style, &mut page);
+    if let Some(next) = next {
+        page.add("next", Paint::Cyan, next);
+    }
     subject(row, &mut page);
     let left_out = page.lines.len() > room.height.into();
     for (line, (label, paint, text)) in room.rows().zip(&page.lines) {
