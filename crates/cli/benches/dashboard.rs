@@ -94,6 +94,8 @@ fn session(home: &Home, n: usize) -> Done<LockedSession> {
         vendor_args: Vec::new(),
         prompt: format!("Task number {n}, in as many words as people use for one"),
         proof: None,
+        proof_secs: None,
+        pair: None,
         caps: Caps::default(),
         lineage: None,
         packet: None,
@@ -116,6 +118,7 @@ fn session(home: &Home, n: usize) -> Done<LockedSession> {
 fn stop(mut session: LockedSession) -> Done {
     let stopped = SessionStopped {
         reason: Reason::Interrupted,
+        agent: None,
         cap: None,
         signal: None,
         resets_at: None,

@@ -222,8 +222,14 @@ impl Watch {
 fn reviewers(session: &Session) -> Vec<(String, PathBuf)> {
     let dir = session.dir().join(REVIEWERS);
     let seats = session.state().terms().map(|terms| terms.reviewers.as_slice());
-    let names = seats.unwrap_or_default().iter().map(|seat| seat.name.clone());
-    names.map(|name| (name.clone(), dir.join(name))).collect()
+    let mut names: Vec<String> =
+        seats.unwrap_or_default().iter().map(|seat| seat.name.clone()).collect();
+    let here = std::fs::read_dir(&dir).into_iter().flatten().flatten();
+    let here = here.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names.extend(here.filter(|name| !name.starts_with('.')));
+    names.sort();
+    names.dedup();
+    names.into_iter().map(|name| (name.clone(), dir.join(name))).collect()
 }
 
 /// This program by a path that outlives this process: an update may have put another file there.

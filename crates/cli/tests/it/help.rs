@@ -8,7 +8,7 @@ use crate::support::{at_width, env};
 #[test]
 fn the_help_of_segue() {
     let env = env();
-    assert_snapshot!(at_width(&env, 100, &["--help"]), @r"
+    assert_snapshot!(at_width(&env, 100, &["--help"]), @"
     status 0
     ── stdout
     Run coding agents so that no run is ever lost
@@ -20,6 +20,7 @@ fn the_help_of_segue() {
 
     Commands:
       run          Start an agent on a prompt
+      pair         One agent works, others review, until they agree
       resume       Go on where a session stopped
       handoff      Write the packet for whoever goes on, or hand a running session to another agent
       rewind       Go back to the end of an earlier turn
@@ -30,6 +31,7 @@ fn the_help_of_segue() {
       show         Show all that is known of a session
       log          Show what happened, event by event
       watch        Follow a session live, from another terminal
+      bridge       What the participants of a pair say to each other
       attach       Show a session in tmux
       stop         Stop a session that is at work, so that it can be resumed
       dashboard    See all sessions at a glance, live
@@ -39,8 +41,8 @@ fn the_help_of_segue() {
       config       Show or change settings
       agents       List the agents: which are installed, signed in, and what they can do
       doctor       Check that all is in place that the promises rest on
-      demo         See it happen: a run is killed and resumed, another handed over at a limit and
-                   rewound
+      demo         See it happen: a run is killed and resumed, another handed over and rewound, a third
+                   reviewed
       completions  Print completions for a shell
       man          Write man pages into a directory
 
@@ -129,6 +131,9 @@ fn the_help_of_run_and_resume() {
           --proof <COMMAND>
               The work is done when this command succeeds; its output is the next prompt until then
 
+          --proof-time <TIME>
+              The longest that the proof may take: 90s, 15m, 2h [default: 30m]
+
           --worktree
               Work in a worktree of the session's own, on its own branch
 
@@ -160,6 +165,9 @@ fn the_help_of_run_and_resume() {
     Caps:
           --max-turns <N>
               Stop after so many turns
+
+          --max-iterations <N>
+              Stop after so many attempts of a pair's worker
 
           --max-steps <N>
               Stop after so many model calls in one turn
@@ -253,12 +261,18 @@ fn the_help_of_run_and_resume() {
           --tmux
               Go on in the background, and show it in tmux
 
+          --here
+              Go on in this terminal, also where the session was begun with --tmux
+
       -h, --help
               Print help (see a summary with '-h')
 
     Caps:
           --max-turns <N>
               Stop after so many turns
+
+          --max-iterations <N>
+              Stop after so many attempts of a pair's worker
 
           --max-steps <N>
               Stop after so many model calls in one turn
@@ -541,8 +555,8 @@ fn the_help_of_what_keeps_house() {
 #[test]
 fn the_help_of_the_rest() {
     let env = env();
-    assert_snapshot!(help(&env, "demo"), @r"
-    See it happen: a run is killed and resumed, another handed over at a limit and rewound
+    assert_snapshot!(help(&env, "demo"), @"
+    See it happen: a run is killed and resumed, another handed over and rewound, a third reviewed
 
     In a scratch repository, on the embedded model: no account, no network, under a minute.
 

@@ -22,7 +22,7 @@ fn the_list_says_what_holds_and_why() {
     write(&env, "[caps]\nturns = 7\n[prices.'chat/llama']\ninput = 0.2\n");
     let mut command = env.command(["config"]);
     command.env("SEGUE_MAX_STEPS", "9").env("ANTHROPIC_API_KEY", KEY);
-    assert_snapshot!(plain(&env, &Output::of(&mut command).unwrap()), @r"
+    assert_snapshot!(plain(&env, &Output::of(&mut command).unwrap()), @"
     status 0
     ── stdout
     SETTING                  VALUE   FROM               WHAT IT IS
@@ -36,6 +36,21 @@ fn the_list_says_what_holds_and_why() {
                                                         directories too) or off.
     offer                    never   SEGUE_OFFER        What `segue run` does where a session can be
                                                         resumed: ask, or never.
+    pair.worker              codex   default            Who works in a pair when no worker is named.
+    pair.reviewers           claude  default            Who reviews in a pair when nobody is named:
+                                                        claude,codex.
+    pair.max_iterations      20      default            The most attempts of a pair's worker at one
+                                                        task.
+    pair.consensus           all     default            How many reviewers have to let the work pass:
+                                                        all, any or majority.
+    pair.proof               –                          The proof command of a pair when none is given.
+    pair.done                –                          The line that a pair's worker has to end with
+                                                        before it is reviewed, when none is given.
+    pair.tmux                off     default            Whether a pair is shown in tmux: on or off.
+    pair.worktree            off     default            Whether a pair works in a worktree of its own:
+                                                        on or off.
+    proof.time               30m     default            The longest that a proof command may take: 90s,
+                                                        15m, 2h.
     agents.tools             on      default            Whether vendors' programs are offered Segue's
                                                         own tools, for the run only: on or off.
     caps.turns               7       config.toml        The most turns of a session.
