@@ -276,7 +276,7 @@ fn review_lines(state: &State, page: &mut Page<'_>) {
         _ => format!(" · {} must pass", terms.consensus.word()),
     };
     let text = format!(
-        "iteration {} · {} passes, {} fails{rule}",
+        "iteration {} · {} pass, {} fail{rule}",
         review.iteration, review.passes, review.fails
     );
     page.line("review", Paint::Plain, &text);

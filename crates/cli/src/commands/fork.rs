@@ -9,6 +9,7 @@ use segue_journal::home::NewSession;
 
 use crate::{
     commands::{
+        go_on::check_whole,
         run::{CapFlags, Manner, check_free, launch_new, workspace},
         worker::{NATIVE, Wishes, hire},
     },
@@ -47,6 +48,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let found = context.find(Some(&args.session))?;
     let selector = found.selector();
     let session = found.open(&context.home)?;
+    check_whole(&session)?;
     let state = session.state();
     let Some(identity) = &state.identity else {
         return Err(CommandError::failed(format!("session {selector} can't be read"))

@@ -1,6 +1,10 @@
 //! Going on with a session, however it was asked for: `resume`, `run --resume`, `rewind … PROMPT`.
 
-use std::{io::IsTerminal, path::PathBuf, time::Duration};
+use std::{
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use segue_core::{
@@ -100,6 +104,7 @@ pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> Com
         return Err(CommandError::usage("the prompt is empty"));
     }
     let session = found.open(&context.home)?;
+    check_whole(&session)?;
     let shown = session.state().terms().is_some_and(|terms| terms.tmux);
     asked.tmux |= shown && !asked.here;
     if asked.tmux && !asked.dry_run {
@@ -167,6 +172,16 @@ pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> Com
         asked,
         Ready { change, agent, place, back, plan, interrupt },
     )
+}
+
+/// A reviewer goes on with the session that it is a part of.
+pub(crate) fn check_whole(session: &Session) -> Result<(), CommandError> {
+    if !session.state().is_part() {
+        return Ok(());
+    }
+    let whole = session.dir().parent().and_then(Path::parent).unwrap_or(session.dir());
+    Err(CommandError::usage("this is the session of a reviewer, which goes on with its pair")
+        .hint(format!("segue resume {}", whole.display())))
 }
 
 /// What the plan is made from.

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::{
     commands::{
         edited,
-        go_on::say_mended,
+        go_on::{check_whole, say_mended},
         place,
         run::{Manner, surroundings},
         worker::{Wishes, hire, known_agent, no_such_agent},
@@ -58,6 +58,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let found = context.find(named)?;
     let selector = found.selector();
     let session = found.open(&context.home)?;
+    check_whole(&session)?;
     let to = match &args.to {
         Some(word) => Some(known_agent(word).ok_or_else(|| no_such_agent(word))?),
         None => None,

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::{
     commands::{
-        go_on::{Back, Request, Where, go_on, say_mended, say_plan},
+        go_on::{Back, Request, Where, check_whole, go_on, say_mended, say_plan},
         place,
         run::{CapFlags, Manner, surroundings},
     },
@@ -100,6 +100,7 @@ fn stand_still(
 ) -> CommandResult {
     let selector = found.selector();
     let mut session = found.open(&context.home)?;
+    check_whole(&session)?;
     if let Some(holder) = session.taken_by()? {
         let error = segue_journal::Error::Busy { dir: found.dir.clone(), holder };
         return Err(CommandError::from(error).about(&selector));

@@ -154,7 +154,8 @@ fn is_alive(session: &Session, state: &State) -> Result<bool, CommandError> {
 }
 
 fn over(context: &Context, args: &Args, state: &State, selector: &str) {
-    if context.json || args.status || state.stop.is_some() {
+    // A reviewer goes on with the session that it is a part of.
+    if context.json || args.status || state.stop.is_some() || state.is_part() {
         return;
     }
     match state.phase {

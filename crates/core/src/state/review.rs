@@ -10,6 +10,7 @@ use crate::{
         Body, Cause, Event, MessageSent, ReviewStarted, ReviewerStopped, Verdict, VerdictGiven,
         VerdictSubmitted,
     },
+    identity::LoopKind,
     review::{Ledger, Terms},
     usage::{Micros, Usage},
 };
@@ -144,6 +145,12 @@ impl State {
     #[must_use]
     pub fn terms(&self) -> Option<&Terms> {
         self.identity.as_ref()?.pair.as_ref()
+    }
+
+    /// Whether it is the session of a reviewer, within another one.
+    #[must_use]
+    pub fn is_part(&self) -> bool {
+        self.identity.as_ref().is_some_and(|found| found.loop_kind == LoopKind::Review)
     }
 
     /// What the worker is called among the participants.
