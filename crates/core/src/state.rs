@@ -18,7 +18,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     caps::Caps,
-    event::{Body, Event, Failure, ModelReplied, QuotaTold, SessionStopped, WorktreePlanned},
+    event::{
+        Body, Event, Failure, ModelReplied, QuotaTold, SessionStopped, TurnStarted, WorktreePlanned,
+    },
     identity::Identity,
     payload::Payload,
     permission::Permission,
@@ -175,12 +177,7 @@ impl State {
                 self.workspace = resumed.workspace.clone().or(self.workspace.take());
                 self.permission = resumed.permission.or(self.permission);
             }
-            Body::SessionStopped(stopped) => {
-                self.phase = Phase::Stopped;
-                let who = stopped.agent.as_deref().unwrap_or_else(|| self.agent());
-                self.stopped_agent = Some(who.to_owned());
-                self.stop = Some(stopped.clone());
-            }
+            Body::SessionStopped(stopped) => self.stopped(stopped),
             Body::JournalRepaired(_) => self.repairs += 1,
             Body::ProofStarted(_) => self.proof = Proof::Started,
             Body::ProofReturned(returned) => self.proof = Proof::of(returned),
@@ -217,6 +214,13 @@ impl State {
         }
     }
 
+    fn stopped(&mut self, stopped: &SessionStopped) {
+        self.phase = Phase::Stopped;
+        let who = stopped.agent.as_deref().unwrap_or_else(|| self.agent());
+        self.stopped_agent = Some(who.to_owned());
+        self.stop = Some(stopped.clone());
+    }
+
     fn run_began(&mut self, at: Timestamp, caps: Caps) {
         self.phase = Phase::Running;
         self.stop = None;
@@ -226,26 +230,26 @@ impl State {
         self.turn.failed_attempts = 0;
     }
 
+    fn turn_started(&mut self, event: &Event, started: &TurnStarted) {
+        self.attempted(started.cause);
+        self.bridge.reached(&started.messages);
+        self.turn = Turn {
+            number: event.turn.unwrap_or(self.turn.number + 1),
+            agent: event.agent.clone().unwrap_or_default(),
+            question: event.id.clone(),
+            messages: started.messages.clone(),
+            open: true,
+            ..Turn::default()
+        };
+        self.proof = Proof::Open;
+        self.handing_over = false;
+        self.rewind.waits = false;
+    }
+
     fn apply_to_turn(&mut self, event: &Event) {
-        if let Body::TurnStarted(started) = &event.body {
-            self.attempted(started.cause);
-        }
         let turn = &mut self.turn;
         match &event.body {
-            Body::TurnStarted(started) => {
-                self.bridge.reached(&started.messages);
-                *turn = Turn {
-                    number: event.turn.unwrap_or(turn.number + 1),
-                    agent: event.agent.clone().unwrap_or_default(),
-                    question: event.id.clone(),
-                    messages: started.messages.clone(),
-                    open: true,
-                    ..Turn::default()
-                };
-                self.proof = Proof::Open;
-                self.handing_over = false;
-                self.rewind.waits = false;
-            }
+            Body::TurnStarted(started) => self.turn_started(event, started),
             Body::TurnEnded(ended) => {
                 turn.open = false;
                 turn.outcome = Some(ended.outcome);

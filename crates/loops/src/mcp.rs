@@ -249,4 +249,27 @@ mod tests {
         assert_eq!(said[0]["error"]["code"], NOT_JSON);
         assert_eq!((said.len(), &said[1]["result"]), (2, &json!({})));
     }
+
+    #[test]
+    fn everybody_has_the_tools_of_their_place() {
+        let names = |kind: &str| -> Vec<String> {
+            let place = Place::new();
+            let identity = json!({
+                "v": 1, "id": segue_core::SessionId::from_parts(1, 1),
+                "created_at": "2026-01-01T00:00:00Z", "repo": {"id": "r", "identity": "r"},
+                "workspace": "w", "loop": kind, "agent": "claude", "prompt": {"text": "go"},
+                "segue": "0",
+            });
+            let path = place.dir.path().join("session.json");
+            std::fs::write(path, identity.to_string()).unwrap();
+            let said = place.say(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
+            let tools = said[0]["result"]["tools"].as_array().unwrap().clone();
+            tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(names("solo"), ["checkpoint"]);
+        let pair = ["checkpoint", "send_to_agent", "receive_messages", "bridge_status"];
+        assert_eq!(names("pair"), pair);
+        let review = [&pair[..], &["submit_verdict"]].concat();
+        assert_eq!(names("review"), review);
+    }
 }

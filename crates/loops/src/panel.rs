@@ -148,17 +148,7 @@ pub(crate) fn sit(
     what: &str,
     mut each: impl FnMut(&mut Supervisor<'_>, Returned) -> Result<(), Halt>,
 ) -> Result<(), Halt> {
-    // Their own: it is also asked when the session that they belong to can't go on.
-    let interrupt = Interrupt::default();
-    let chair = Chair {
-        clock: Arc::clone(supervisor.clock()),
-        interrupt: interrupt.clone(),
-        me: shift.panel.me.clone(),
-        segue: shift.panel.segue.clone(),
-        home: shift.home.clone(),
-        workspace: shift.workspace.clone(),
-        wait: shift.wait,
-    };
+    let chair = Chair::of(supervisor, shift);
     let (news, heard) = mpsc::channel();
     let mut halted = None;
     thread::scope(|scope| {
@@ -176,7 +166,7 @@ pub(crate) fn sit(
         drop(news);
         loop {
             if let Some(signal) = shift.panel.interrupt.signal() {
-                interrupt.ask(signal);
+                chair.interrupt.ask(signal);
             }
             let done = match heard.recv_timeout(LOOK) {
                 Err(RecvTimeoutError::Disconnected) => break,
@@ -184,26 +174,32 @@ pub(crate) fn sit(
                     supervisor.progress(Activity::Running(what));
                     bridge::take_in(supervisor)
                 }
-                Ok(News::Event(who, event)) => {
-                    supervisor.aside(&who, &event);
-                    Ok(())
-                }
-                Ok(News::Hire { agent, model, answer }) => {
-                    let _ = answer.send((shift.hire)(&agent, model.as_deref()));
-                    Ok(())
-                }
                 Ok(News::Returned(returned)) => each(supervisor, *returned),
-                Ok(News::Failed(name, error)) => {
-                    Err(stop(Reason::Disk, format!("the reviewer {name}: {error}")).into())
-                }
+                Ok(other) => told(supervisor, shift, other),
             };
             if let Err(halt) = done {
+                // Nobody goes on where the session can't.
                 halted.get_or_insert(halt);
-                interrupt.ask(15);
+                chair.interrupt.ask(15);
             }
         }
     });
     halted.map_or(Ok(()), Err)
+}
+
+/// Whatever a reviewer has to say before it comes back.
+fn told(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>, news: News) -> Result<(), Halt> {
+    match news {
+        News::Event(who, event) => supervisor.aside(&who, &event),
+        News::Hire { agent, model, answer } => {
+            let _ = answer.send((shift.hire)(&agent, model.as_deref()));
+        }
+        News::Failed(name, error) => {
+            return Err(stop(Reason::Disk, format!("the reviewer {name}: {error}")).into());
+        }
+        News::Returned(_) => {}
+    }
+    Ok(())
 }
 
 /// What all reviewers of a round have in common.
@@ -229,6 +225,19 @@ enum Step {
 }
 
 impl Chair {
+    fn of(supervisor: &Supervisor<'_>, shift: &Shift<'_>) -> Self {
+        Self {
+            clock: Arc::clone(supervisor.clock()),
+            // Their own: it is also asked when the session that they belong to can't go on.
+            interrupt: Interrupt::default(),
+            me: shift.panel.me.clone(),
+            segue: shift.panel.segue.clone(),
+            home: shift.home.clone(),
+            workspace: shift.workspace.clone(),
+            wait: shift.wait,
+        }
+    }
+
     /// One reviewer's part of a round, from wherever its own journal says it is.
     fn sit(&self, mut sitting: Sitting, news: &Sender<News>) -> segue_journal::Result<Returned> {
         let name = sitting.seat.name.clone();

@@ -6,6 +6,7 @@
 use segue_agents::{report, verdict};
 use segue_core::{
     Body, State,
+    caps::Caps,
     event::{
         DoneSignalled, Outcome, ProofReturned, Reason, ReviewStarted, VerdictGiven, WorkCommitted,
     },
@@ -148,7 +149,9 @@ pub(crate) fn start(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>) -> Resul
 /// Asks those who have not spoken yet, side by side, and records each verdict as it comes.
 pub(crate) fn review(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<(), Halt> {
     let state = supervisor.state();
-    if let Some(cap) = state.caps.against_call(state, supervisor.now()) {
+    // The steps are those of the worker's turn, which is over.
+    let caps = Caps { steps: None, ..state.caps };
+    if let Some(cap) = caps.against_call(state, supervisor.now()) {
         return Err(capped(cap).into());
     }
     let (Some(terms), Some(round)) = (state.terms().cloned(), state.round().cloned()) else {

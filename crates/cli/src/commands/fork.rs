@@ -9,8 +9,9 @@ use segue_journal::home::NewSession;
 
 use crate::{
     commands::{
+        caps::CapFlags,
         go_on::check_whole,
-        run::{CapFlags, Manner, check_free, launch_new, workspace},
+        run::{Manner, check_free, launch_new, workspace},
         worker::{NATIVE, Wishes, hire},
     },
     context::Context,

@@ -123,6 +123,12 @@ pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> Com
     if nothing_to_do(&session, &asked) {
         return say_nothing_to_do(context, &session, &selector);
     }
+    planned(context, found, session, asked)
+}
+
+/// Says what will be done, and does it.
+fn planned(context: &Context, found: &Found, session: Session, asked: Request) -> CommandResult {
+    let selector = found.selector();
     let config = context.config()?;
     let change = change(context, &config, &session, &selector, &asked)?;
     let place = place::find(context, &session, asked.dir.as_deref())?;

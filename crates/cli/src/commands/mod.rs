@@ -4,6 +4,7 @@ mod agents;
 mod ask;
 mod attach;
 mod bridge;
+mod caps;
 mod carry;
 mod config;
 mod dashboard;

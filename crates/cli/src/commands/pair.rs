@@ -12,10 +12,11 @@ use segue_journal::home::NewSession;
 use crate::{
     commands::{
         attach,
+        caps::CapFlags,
         go_on::{Request, go_on},
         run::{
-            CapFlags, Manner, check_free, check_proof, fallback, launch_new, proof_secs,
-            read_prompt, workspace,
+            Manner, check_free, check_proof, fallback, launch_new, proof_secs, read_prompt,
+            workspace,
         },
         worker::{NATIVE, Wishes, hire, known_agent, no_such_agent},
     },

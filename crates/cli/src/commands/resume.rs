@@ -7,9 +7,9 @@ use segue_loops::rewind::Scope;
 
 use crate::{
     commands::{
+        caps::{CapFlags, cap_words},
         go_on::{Back, Request, Where, go_on},
         pick, place,
-        run::{CapFlags, cap_words},
     },
     context::Context,
     error::{CommandError, CommandResult},

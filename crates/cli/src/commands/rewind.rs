@@ -12,9 +12,10 @@ use serde_json::json;
 
 use crate::{
     commands::{
+        caps::CapFlags,
         go_on::{Back, Request, Where, check_whole, go_on, say_mended, say_plan},
         place,
-        run::{CapFlags, Manner, surroundings},
+        run::{Manner, surroundings},
     },
     context::{Context, say},
     error::{CommandError, CommandResult},

@@ -40,6 +40,31 @@ fn check(name: &str, value: &Value) {
 }
 
 #[test]
+fn what_a_pair_leaves_fits_the_schemas() {
+    let (env, model) = scripted(&format!(
+        "{WORK}[[reply]]\ntext = \"\"\"\n```segue\n{{\"verdict\":\"pass\"}}\n```\n\"\"\"\nrepeat = true"
+    ));
+    let agent = format!("native@{model}");
+    let reviewers = format!("{agent},{agent}");
+    let args =
+        ["pair", "Go", "--worker", &agent, "--reviewer", &reviewers, "--max-iterations", "2"];
+    let output = segue(&env, &args);
+    assert_eq!(output.status, 3, "{}", output.stderr);
+    segue(&env, &["bridge", "1", "send", "all", "Hello"]);
+    segue(&env, &["resume", "1", "--max-iterations", "3"]);
+    let dir = env.session_dir(1).unwrap();
+    for dir in [dir.clone(), dir.join("reviewers/native-2"), dir.join("reviewers/native-3")] {
+        for line in fs::read_to_string(dir.join("journal.jsonl")).unwrap().lines() {
+            check("journal-line.schema.json", &json(line));
+        }
+        for name in ["session", "state"] {
+            let text = fs::read_to_string(dir.join(format!("{name}.json"))).unwrap();
+            check(&format!("{name}.schema.json"), &json(&text));
+        }
+    }
+}
+
+#[test]
 fn what_is_on_disk_fits_the_schemas() {
     let (env, model) = scripted(&format!("{WORK}repeat = true"));
     let args =

@@ -483,3 +483,48 @@ fn the_log_is_for_one_person_and_goes_with_the_session() {
     assert_eq!(server.segue(&["rm", "1", "--force"]).status, 0);
     assert!(!log.exists());
 }
+
+#[test]
+fn a_pair_is_shown_side_by_side_and_goes_on_without_anyone_watching() {
+    let (env, _) = scripted("");
+    let script = |name: &str, text: &str| {
+        fs::write(env.path(name), text).unwrap();
+        format!("native@script:{}", env.path(name).display())
+    };
+    let worker = script(
+        "worker.toml",
+        &format!("{GATED}[[reply]]\ntext = \"x\"\n").replace("repeat = true", ""),
+    );
+    let pass =
+        "[[reply]]\ntext = \"\"\"\nI let it pass.\n```segue\n{\"verdict\":\"pass\"}\n```\n\"\"\"\n";
+    let reviewer = script("reviewer.toml", pass);
+    let server = Server::new(&env);
+    let args = ["pair", "Take your time", "--worker", &worker, "--reviewer", &reviewer];
+    let output = server.segue(&[&args[..], &["--reviewer", &reviewer, "--tmux"]].concat());
+    assert_eq!((output.status, output.stdout.as_str()), (0, "segue-repo-1\nsegue attach 1\n"));
+    until("the tool", || env.repo().join("begun").exists());
+    let parts = ["native-2 0", "native-3 0", "status 0", "worker 0"];
+    let all = parts.map(|part| format!("segue-repo-1 {part}"));
+    assert_eq!(server.panes(), all);
+    server.sees("segue-repo-1", "worker", "This takes a while.");
+    server.sees("segue-repo-1", "reviewers/native-2", "waiting for native-2 to begin");
+    server.sees("segue-repo-1", "status", "iteration 1 of 20");
+    let pid = server.is_at_work();
+    assert_eq!(server.tmux(&["kill-server"]).status, 0);
+    assert_eq!(server.is_at_work(), pid);
+
+    // Stopped, and resumed without a word about tmux: it is shown again under the same name.
+    assert_eq!(server.segue(&["stop", "1"]).status, 0);
+    server.go();
+    let output = server.segue(&["resume", "1"]);
+    assert_eq!((output.status, output.stdout.as_str()), (0, "segue-repo-1\nsegue attach 1\n"));
+    assert_eq!(server.panes(), all);
+    until("the end", || data(&env, 1, "session.stopped").len() == 2);
+    assert_eq!(data(&env, 1, "session.stopped")[1]["reason"], "done");
+    server.sees("segue-repo-1", "worker", "native-3  pass");
+    server.sees("segue-repo-1", "reviewers/native-3", "I let it pass.");
+    server.sees("segue-repo-1", "status", "■ completed");
+    // In this terminal, where that is asked for.
+    let output = server.segue(&["resume", "1", "--here"]);
+    assert!(output.stderr.contains("nothing to do"), "{}", output.stderr);
+}
