@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use segue_core::{
     Permission,
-    identity::{LoopKind, RepoRef},
+    identity::LoopKind,
     review::{Consensus, Seat, Terms, names},
 };
 use segue_journal::home::NewSession;
@@ -16,7 +16,7 @@ use crate::{
         go_on::{Request, go_on},
         run::{
             Manner, check_free, check_proof, fallback, launch_new, proof_secs, read_prompt,
-            workspace,
+            repo_of, workspace,
         },
         worker::{NATIVE, Wishes, hire, known_agent, no_such_agent},
     },
@@ -131,15 +131,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let reviewers = check(context, &config, seats, caps)?;
     check_free(context, args.name.as_deref())?;
     let workspace = workspace(&context.cwd, args.dir.as_deref())?;
-    let repo = segue_workspace::identify(&workspace)
-        .map_err(|error| CommandError::failed(error.to_string()))?;
     let new = NewSession {
-        repo: RepoRef {
-            id: repo.id,
-            identity: repo.identity,
-            head: repo.head,
-            branch: repo.branch,
-        },
+        repo: repo_of(&workspace)?,
         workspace,
         loop_kind: LoopKind::Pair,
         agent: worker.agent,

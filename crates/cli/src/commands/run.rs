@@ -145,15 +145,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let (model, worker) = hire(context, &config, &agent, wishes)?;
     check_free(context, args.name.as_deref())?;
     let workspace = workspace(&context.cwd, args.dir.as_deref())?;
-    let repo = segue_workspace::identify(&workspace)
-        .map_err(|error| CommandError::failed(error.to_string()))?;
     let new = NewSession {
-        repo: RepoRef {
-            id: repo.id,
-            identity: repo.identity,
-            head: repo.head,
-            branch: repo.branch,
-        },
+        repo: repo_of(&workspace)?,
         workspace,
         loop_kind: LoopKind::Solo,
         agent,
@@ -243,6 +236,14 @@ pub(crate) struct Origin {
     pub(crate) files: Option<String>,
     /// The packet, and where it is kept once it is used.
     pub(crate) packet: (PathBuf, PathBuf),
+}
+
+/// Which repository a session in this directory belongs to.
+pub(crate) fn repo_of(workspace: &Path) -> Result<RepoRef, CommandError> {
+    let repo = segue_workspace::identify(workspace)
+        .map_err(|error| CommandError::failed(error.to_string()))?;
+    let segue_workspace::Repo { id, identity, head, branch, .. } = repo;
+    Ok(RepoRef { id, identity, head, branch })
 }
 
 /// Creates a session and works on it.

@@ -45,7 +45,10 @@ fn what_a_pair_leaves_fits_the_schemas() {
         "{WORK}[[reply]]\ntext = \"\"\"\n```segue\n{{\"verdict\":\"pass\"}}\n```\n\"\"\"\nrepeat = true"
     ));
     let agent = format!("native@{model}");
-    let reviewers = format!("{agent},{agent}");
+    let fail = r#"{"verdict":"fail","category":"x","concern":"y","evidence":"z","next_step":"w"}"#;
+    let fail = format!("[[reply]]\ntext = \"\"\"\n```segue\n{fail}\n```\n\"\"\"\nrepeat = true");
+    fs::write(env.path("fail.toml"), fail).unwrap();
+    let reviewers = format!("{agent},native@script:{}", env.path("fail.toml").display());
     let args =
         ["pair", "Go", "--worker", &agent, "--reviewer", &reviewers, "--max-iterations", "2"];
     let output = segue(&env, &args);
