@@ -121,12 +121,12 @@ fn cells(row: &Row, now: Timestamp) -> [String; 7] {
     ]
 }
 
-/// Who works, and how many review.
+/// Who works, and who reviews.
 pub(crate) fn agents(row: &Row) -> String {
     match row.reviewers.as_slice() {
         [] => row.agent.clone(),
         [one] => format!("{} ⇄ {one}", row.agent),
-        several => format!("{} ⇄ {} reviewers", row.agent, several.len()),
+        [first, more @ ..] => format!("{} ⇄ {first} +{}", row.agent, more.len()),
     }
 }
 

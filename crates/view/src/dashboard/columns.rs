@@ -47,8 +47,8 @@ pub(super) fn progress(row: &Row) -> String {
         (0, 0) => "–".to_owned(),
         (0, turns) => format!("turn {turns}"),
         (iteration, _) => match row.max_iterations {
-            Some(most) => format!("iteration {iteration}/{most}"),
-            None => format!("iteration {iteration}"),
+            Some(most) => format!("iter {iteration}/{most}"),
+            None => format!("iter {iteration}"),
         },
     }
 }
@@ -168,5 +168,26 @@ pub(super) fn next(row: &Row) -> String {
             let state = State { stop: row.stop.clone(), ..State::default() };
             advice(status, &state, &selector)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tui::testing::row;
+
+    #[test]
+    fn a_pair_says_how_far_it_is_and_who_takes_part() {
+        let mut pair = row(7, "Refactor");
+        assert_eq!((progress(&pair).as_str(), agents(&pair).as_str()), ("turn 3", "codex"));
+        pair.iteration = 8;
+        pair.max_iterations = Some(50);
+        pair.reviewers = vec!["claude".to_owned()];
+        assert_eq!(
+            (progress(&pair).as_str(), agents(&pair).as_str()),
+            ("iter 8/50", "codex ⇄ claude")
+        );
+        pair.reviewers.push("gemini".to_owned());
+        assert_eq!(agents(&pair), "codex ⇄ claude +1");
     }
 }
