@@ -6,11 +6,13 @@ use segue_agents::vendor::{self, World};
 use segue_journal::Session;
 use segue_share::{Imported, VendorContent, VendorFile};
 
-/// What the vendors have of a session, as far as they let it travel.
+/// What the vendors have of a session and of its reviewers', as far as they let it travel.
 pub(crate) fn pack(session: &Session) -> Vec<VendorFile> {
     let world = World::here();
     let mut files = Vec::new();
-    for known in &session.state().vendors {
+    let parts = session.parts().unwrap_or_default();
+    let parts = parts.iter().flat_map(|(_, part)| &part.state().vendors);
+    for known in session.state().vendors.iter().chain(parts) {
         let (Some(id), Some(vendor)) = (&known.id, vendor::find(&known.agent)) else { continue };
         let Ok(Some(found)) = vendor.history(&world, &known.cwd, id) else { continue };
         let name = found.path.file_name().unwrap_or_default().to_string_lossy().into_owned();

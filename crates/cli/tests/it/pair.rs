@@ -400,6 +400,30 @@ fn a_message_from_outside_reaches_its_recipient_once_and_in_order() {
 }
 
 #[test]
+fn something_can_be_said_to_one_agent_alone() {
+    let (env, model) = scripted_in_git(
+        r#"
+[[reply]]
+tools = [{ name = "shell", input = { command = "touch begun; until [ -e go ]; do sleep 0.05; done" } }]
+[[reply]]
+text = "The first turn is done."
+[[reply]]
+text = "And the docs, too."
+"#,
+    );
+    let child = start(&mut env.command(["run", "Do it", "--model", &model]));
+    until("the tool", || env.repo().join("begun").exists());
+    let output = segue(&env, &["bridge", "1", "send", "worker", "And the docs"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    env.write("go", "").unwrap();
+    let output = finish(child);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(output.stdout, "The first turn is done.\nAnd the docs, too.\n");
+    let turns = data(&env, 1, "turn.started");
+    assert_eq!((turns.len(), &turns[1]["cause"]), (2, &json!("message")));
+}
+
+#[test]
 fn messages_are_received_by_the_tool_once() {
     let worker = r#"
 [[reply]]
