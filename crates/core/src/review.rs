@@ -42,6 +42,9 @@ pub enum Consensus {
     Any,
     /// More than half.
     Majority,
+    /// Of a newer Segue: then everybody has to.
+    #[serde(other)]
+    Unknown,
 }
 
 impl Consensus {
@@ -54,7 +57,7 @@ impl Consensus {
             passes += usize::from(verdict == Verdict::Pass);
         }
         match self {
-            Self::All => passes == all && all > 0,
+            Self::All | Self::Unknown => passes == all && all > 0,
             Self::Any => passes > 0,
             Self::Majority => passes * 2 > all,
         }
@@ -63,7 +66,7 @@ impl Consensus {
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
-            Self::All => "all",
+            Self::All | Self::Unknown => "all",
             Self::Any => "any",
             Self::Majority => "majority",
         }

@@ -8,11 +8,12 @@ use segue_core::{
     Body, State,
     caps::Caps,
     event::{
-        DoneSignalled, Outcome, ProofReturned, Reason, ReviewStarted, VerdictGiven, WorkCommitted,
+        DoneSignalled, Outcome, ProofReturned, Reason, ReviewStarted, SessionStopped, Verdict,
+        VerdictGiven, WorkCommitted,
     },
     identity::LoopKind,
     review::{
-        Seat, Terms,
+        Seat,
         render::{self, Case, Proof},
     },
 };
@@ -167,7 +168,7 @@ pub(crate) fn review(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> 
     let what = format!("the review by {}", names.join(" and "));
     let mut stops = Vec::new();
     panel::sit(supervisor, shift, sittings, &what, |supervisor, returned| {
-        count(supervisor, &terms, returned, &mut stops)
+        count(supervisor, returned, &mut stops)
     })?;
     // What a person wanted comes before what went wrong.
     stops.sort_by_key(|stop| stop.reason != Reason::Interrupted);
@@ -180,9 +181,8 @@ pub(crate) fn review(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> 
 /// Records what a reviewer came back with.
 fn count(
     supervisor: &mut Supervisor<'_>,
-    terms: &Terms,
     returned: Returned,
-    stops: &mut Vec<segue_core::event::SessionStopped>,
+    stops: &mut Vec<SessionStopped>,
 ) -> Result<(), Halt> {
     let Returned { name, session, stopped, outcome } = returned;
     let agent = stopped.agent.clone();
@@ -202,7 +202,6 @@ fn count(
     let state = supervisor.state();
     state.review.ledger.name(&name, &mut said.concerns);
     let iteration = state.round().map_or(0, |round| round.iteration);
-    debug_assert!(terms.reviewers.iter().any(|seat| seat.name == name));
     let question = question(state.turn.number);
     let given = VerdictGiven { iteration, reviewer: name, agent, said };
     let draft = supervisor.in_turn(given).about(question);
@@ -364,9 +363,7 @@ pub(crate) fn done_message(state: &State) -> Option<String> {
     let round = state.round();
     match (terms.reviewers.is_empty(), &terms.done, round) {
         (false, _, Some(round)) => {
-            let passes = |(_, verdict): &&(String, segue_core::event::Verdict)| {
-                *verdict == segue_core::event::Verdict::Pass
-            };
+            let passes = |(_, verdict): &&(String, Verdict)| *verdict == Verdict::Pass;
             let passed = round.verdicts.iter().filter(passes).count();
             let all = round.verdicts.len();
             let who = match passed == all {

@@ -225,7 +225,7 @@ pub fn feedback(
 ) -> String {
     let passes = verdicts.iter().filter(|(_, verdict)| *verdict == Verdict::Pass).count();
     let wanted = match consensus {
-        Consensus::All => "all of them have to",
+        Consensus::All | Consensus::Unknown => "all of them have to",
         Consensus::Any => "one of them has to",
         Consensus::Majority => "more than half of them have to",
     };
