@@ -5,11 +5,12 @@
 //! ```text
 //! <!-- scene: limit -->
 //! $ segue resume 7        # status 3: the comment says what is expected where that is not success
+//! $ segue pair …          # status 130: Ctrl-C, once the worker is at its second attempt
 //! $ segue resume 7 …      # later: the clock has gone on by hours
 //! $ segue import …        # there: in another home, from another clone
 //! ```
 
-use std::{collections::BTreeMap, fs, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, fs, path::PathBuf, process::Command, time::Duration};
 
 use segue_testkit::{
     env::Output,
@@ -18,7 +19,7 @@ use segue_testkit::{
 };
 
 use crate::support::{
-    Live, as_subscriber, command, of, programs_below, segue, wait_for, wait_gone,
+    Live, as_subscriber, asked_by, command, of, programs_below, segue, wait_for, wait_gone,
 };
 
 /// What the sessions of the scenes are called.
@@ -61,6 +62,44 @@ fn serve(lab: &mut Lab, first: Vec<Reply>) {
     let replies = first.into_iter().chain(done());
     let scenario = replies.fold(lab.scenario(), |scenario, reply| scenario.reply(reply));
     lab.start(scenario);
+}
+
+const PASS: &str = "It is right.\n\n```segue\n{\"verdict\":\"pass\"}\n```";
+
+const FAIL: &str = "Not yet.\n\n```segue\n{\"verdict\":\"fail\",\"category\":\"tests\",\
+    \"concern\":\"There is no test\",\"evidence\":\"the diff\",\"next_step\":\"Write one\"}\n```";
+
+/// What an agent says to a reviewer's question.
+fn verdict(cli: Cli, text: &str) -> Reply {
+    of(cli, Reply::text(text).when(When::body("You review the work of another agent")))
+}
+
+/// What an agent says once it has written something.
+fn written(cli: Cli) -> Reply {
+    of(cli, Reply::text("It is written.\nDONE").when(When::last_tool("")).sticky())
+}
+
+/// In every turn another file, by either agent; as reviewers they let everything pass.
+fn diligent(lab: &Lab) -> Vec<Reply> {
+    let agents = [Cli::Claude, Cli::Codex];
+    let mut replies: Vec<Reply> = agents.map(|cli| verdict(cli, PASS).sticky()).into();
+    replies.extend(agents.map(written));
+    for n in 0..8 {
+        // Codex knows where it is, which may be a worktree.
+        replies.push(of(Cli::Codex, Cli::Codex.write_file(&PathBuf::from(format!("x{n}")), "x\n")));
+        let path = lab.work().join(format!("c{n}"));
+        replies.push(of(Cli::Claude, Cli::Claude.write_file(&path, "c\n")));
+    }
+    replies
+}
+
+/// Codex writes, Claude objects, Codex takes a long time; when it is asked again, all goes well.
+fn long_task() -> Vec<Reply> {
+    let write = |name: &str| of(Cli::Codex, Cli::Codex.write_file(&PathBuf::from(name), "x\n"));
+    let slow = of(Cli::Codex, Reply::text("Too late.").delay(Duration::from_secs(60)));
+    let verdicts = [verdict(Cli::Claude, FAIL), verdict(Cli::Claude, PASS).sticky()];
+    let work = [written(Cli::Codex), write("one"), slow, write("two")];
+    verdicts.into_iter().chain(work).collect()
 }
 
 /// The numbers before it are taken.
@@ -140,6 +179,8 @@ fn set(lab: &mut Lab, scene: &str) {
             assert_eq!(run_claude(lab, "Write one").status, 0);
             assert_eq!(segue(lab, &["resume", "7", "Write two"]).status, 0);
         }
+        "pair" => serve(lab, diligent(lab)),
+        "long-task" => serve(lab, long_task()),
         other => panic!("there is no scene {other}"),
     }
 }
@@ -156,9 +197,47 @@ fn over_there(lab: &Lab) -> (PathBuf, PathBuf) {
     (clone, home)
 }
 
+/// The server of tmux that the lines of a page may have started; it goes with the scene.
+struct Tmux<'a>(&'a Lab);
+
+impl Drop for Tmux<'_> {
+    fn drop(&mut self) {
+        let mut end = in_shell(self.0, "tmux kill-server 2> /dev/null");
+        end.status().ok();
+    }
+}
+
+/// A line of a page as a command, with a server of tmux of the lab's own.
+fn in_shell(lab: &Lab, text: &str) -> Command {
+    let mut command = lab.command("sh");
+    command.args(["-c", text]);
+    let bin = PathBuf::from(env!("CARGO_BIN_EXE_segue"));
+    let path = format!(
+        "{}:{}",
+        bin.parent().unwrap().display(),
+        command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)))
+            .collect::<BTreeMap<_, _>>()["PATH"]
+    );
+    command.env("PATH", path).env("TMUX_TMPDIR", lab.path("tmp"));
+    as_subscriber(Cli::Claude, &mut command);
+    command
+}
+
+/// Ctrl-C, once the worker has been asked for its second attempt.
+fn interrupted(lab: &Lab, command: Command) -> Output {
+    let live = Live::of(command);
+    // The first attempt takes two: to write, and to say so.
+    wait_for(|| (asked_by(lab, Cli::Codex).len() > 2).then_some(()));
+    live.interrupt();
+    live.end()
+}
+
 fn play(page: &str, example: &Example) {
     let Some(mut lab) = Lab::open(Cli::Claude) else { return };
     set(&mut lab, &example.scene);
+    let _tmux = Tmux(&lab);
     let mut there = None;
     for line in &example.commands {
         let (text, comment) = line.split_once(" # ").unwrap_or((line, ""));
@@ -167,19 +246,9 @@ fn play(page: &str, example: &Example) {
             .strip_prefix("status ")
             .and_then(|rest| rest.split(':').next()?.parse().ok())
             .unwrap_or(0);
-        let mut command = lab.command("sh");
-        command.args(["-c", text]);
-        let bin = PathBuf::from(env!("CARGO_BIN_EXE_segue"));
-        let path = format!(
-            "{}:{}",
-            bin.parent().unwrap().display(),
-            command
-                .get_envs()
-                .filter_map(|(name, value)| Some((name.to_str()?, value?.to_str()?)))
-                .collect::<BTreeMap<_, _>>()["PATH"]
-        );
-        command.env("PATH", path);
-        as_subscriber(Cli::Claude, &mut command);
+        let is_interrupted = comment.contains("Ctrl-C");
+        let text = if is_interrupted { format!("exec {text}") } else { text.to_owned() };
+        let mut command = in_shell(&lab, &text);
         if comment.starts_with("later") {
             let later = jiff::Timestamp::now() + jiff::SignedDuration::from_hours(3);
             command.env("SEGUE_CLOCK", later.to_string());
@@ -190,7 +259,7 @@ fn play(page: &str, example: &Example) {
         if let Some((clone, home)) = &there {
             command.current_dir(clone).env("SEGUE_HOME", home);
         }
-        let output = lab.run(command);
+        let output = if is_interrupted { interrupted(&lab, command) } else { lab.run(command) };
         let at = format!("docs/{page}:{}: {line}", example.line);
         assert_eq!(output.status, wanted, "{at}\n{}{}", output.stdout, output.stderr);
     }
@@ -213,6 +282,6 @@ macro_rules! pages {
 
 pages! {
     resuming: "resuming.md", 10;
-    agentpair: "coming-from/agentpair.md", 1;
+    agentpair: "coming-from/agentpair.md", 5;
     agent_relay: "coming-from/agent-relay.md", 3;
 }
