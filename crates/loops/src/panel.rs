@@ -244,7 +244,9 @@ impl Chair {
                 }
                 Step::GoOn => None,
                 Step::Ask { text, question } => {
-                    let messages = std::mem::take(&mut sitting.messages);
+                    // Only the first question tells them: what is asked once more is the verdict.
+                    let first = question == sitting.question;
+                    let messages = if first { sitting.messages.clone() } else { Vec::new() };
                     Some(Asked { text, cause: Cause::Review, question: Some(question), messages })
                 }
             };

@@ -132,7 +132,10 @@ pub fn put(disk: &dyn Disk, dir: &Path, message: &Message) -> Result<(), String>
         return Ok(());
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let id = format!("{:013}-{hash}", now.as_millis());
+    // After whatever waits already: what was said second in one millisecond is heard second.
+    let times = names.iter().filter_map(|name| name.get(..13)?.parse::<u128>().ok());
+    let time = times.max().map_or(now.as_millis(), |last| now.as_millis().max(last + 1));
+    let id = format!("{time:013}-{hash}");
     inbox::put(disk, dir, &id, message).map_err(|error| failed(&error))
 }
 
