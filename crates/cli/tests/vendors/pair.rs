@@ -9,7 +9,7 @@ mod stops;
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use segue_testkit::{
-    model_server::Reply,
+    model_server::{Reply, When},
     vendors::{Cli, Lab},
 };
 use serde_json::Value;
@@ -192,11 +192,11 @@ fn words_in_prose_change_nothing() {
     let mut work = first_attempt(worker);
     work[1].text = prose.to_owned();
     let asked_to_go_on = |reply: Reply| {
-        let when = segue_testkit::model_server::When::last_user("Go on with the task.");
+        let when = When::last_user("Go on with the task.");
         support::of(worker, reply.when(when))
     };
     let once_more = |reply: Reply| {
-        let when = segue_testkit::model_server::When::last_user("no verdict that can be read");
+        let when = When::last_user("no verdict that can be read");
         support::of(reviewer, reply.when(when))
     };
     let script = [

@@ -4,18 +4,18 @@
 use std::fs;
 
 use segue_testkit::{
-    model_server::{Content, Reply},
+    model_server::{Content, Fault, Reply, When},
     vendors::{Cli, Lab},
 };
 use serde_json::{Value, json};
 
 use super::stage::{
-    TASK, first_attempt, objects, passes, prompts, questions, reviewing, second_attempt, start,
-    wait_until_nothing_runs, working,
+    TASK, first_attempt, objection, objects, passes, prompts, questions, reviewing, second_attempt,
+    start, wait_until_nothing_runs, working,
 };
 use crate::{
     checkpoint::our_tool,
-    support::{Live, asked_by, bodies, journal, segue, show, wait_for},
+    support::{Live, asked_by, bodies, journal, of, segue, show, wait_for},
 };
 
 const WORKER: Cli = Cli::Codex;
@@ -129,7 +129,7 @@ fn also_when_segue_is_killed_in_between() {
     let Some(mut lab) = Lab::open(WORKER) else { return };
     let gate = lab.path("gate");
     let receive = our_tool(REVIEWER, "receive_messages", json!({}));
-    let silence = Reply::fault(segue_testkit::model_server::Fault::hang());
+    let silence = Reply::fault(Fault::hang());
     let review = vec![
         reviewing(REVIEWER, 1, receive.clone().until(&gate)),
         reviewing(REVIEWER, 1, silence.sticky()),
@@ -153,9 +153,9 @@ fn also_when_segue_is_killed_in_between() {
     send(&lab, "codex", "PERSONTHREE says hello");
     assert_eq!(bridge(&lab)["not_delivered"].as_u64().map(|count| count > 0), Some(true));
 
-    let go_on = vec![crate::support::of(REVIEWER, receive)];
+    let go_on = vec![of(REVIEWER, receive)];
     let objection: Vec<Reply> =
-        objects(REVIEWER, 1).into_iter().map(|one| crate::support::of(REVIEWER, one)).collect();
+        objects(REVIEWER, 1).into_iter().map(|one| of(REVIEWER, one)).collect();
     start(&mut lab, [go_on, objection, second_attempt(WORKER), passes(REVIEWER, 2)]);
     let output = segue(&lab, &["resume", "1"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
@@ -173,7 +173,7 @@ fn also_when_segue_is_killed_in_between() {
 #[test]
 fn what_a_second_question_does_not_tell_is_told_in_the_next_round() {
     let Some(mut lab) = Lab::open(WORKER) else { return };
-    let silence = Reply::fault(segue_testkit::model_server::Fault::hang());
+    let silence = Reply::fault(Fault::hang());
     start(&mut lab, [first_attempt(WORKER), vec![reviewing(REVIEWER, 1, silence.sticky())]]);
     let live = Live::start(&lab, &["pair", TASK]);
     wait_for(|| (asked_by(&lab, REVIEWER).len() == 1).then_some(()));
@@ -182,9 +182,9 @@ fn what_a_second_question_does_not_tell_is_told_in_the_next_round() {
     send(&lab, "claude", "LATEWORD says hello");
 
     let unreadable = reviewing(REVIEWER, 1, Reply::text("It is not right."));
-    let block = format!("Not right.\n\n```segue\n{}\n```", super::stage::objection());
-    let when = segue_testkit::model_server::When::last_user("no verdict that can be read");
-    let once_more = crate::support::of(REVIEWER, Reply::text(block).when(when));
+    let block = format!("Not right.\n\n```segue\n{}\n```", objection());
+    let when = When::last_user("no verdict that can be read");
+    let once_more = of(REVIEWER, Reply::text(block).when(when));
     let rest = [second_attempt(WORKER), passes(REVIEWER, 2)];
     start(&mut lab, [vec![unreadable, once_more]].into_iter().chain(rest));
     let output = segue(&lab, &["resume", "1"]);

@@ -1,11 +1,9 @@
 //! A reviewer at its limit, a reviewer that dies, and a person who has had enough: a recorded stop,
 //! or somebody goes on.
 
-use std::time::Duration;
-
 use rustix::process::Signal;
 use segue_testkit::{
-    model_server::{Fault, Reply, Reset, When},
+    model_server::{Fault, Reply, Reset},
     vendors::{Cli, Lab},
 };
 use serde_json::{Value, json};
@@ -17,7 +15,7 @@ use super::stage::{
 use crate::{
     checkpoint::our_tool,
     support::{
-        self, Live, api, asked_by, bodies, limit, limited, of, programs_below, segue, show, stop,
+        self, Live, asked_by, bodies, limit, limited, of, programs_below, segue, show, stop,
         wait_for, wait_gone,
     },
 };
