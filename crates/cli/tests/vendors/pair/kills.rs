@@ -3,7 +3,6 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::Write,
     thread,
 };
 
@@ -178,14 +177,14 @@ fn between_the_verdict_and_the_next_attempt() {
     let live = Live::start(&lab, &PAIR);
     wait_for(|| (asked_by(&lab, REVIEWER).len() == 2).then_some(()));
     // What is known of limits is read at the end of every turn, and before the next one begins.
-    // Nobody writes into this one but for the end of the reviewer's turn: so Segue stands there.
+    // This pipe lets in the reviewer at the end of its turn, and nobody else: so Segue stands there.
     let limits = lab.segue_home().join("limits.json");
     rustix::fs::mknodat(CWD, &limits, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let reviewers_turn = {
         let limits = limits.clone();
         thread::spawn(move || {
-            let mut pipe = OpenOptions::new().write(true).open(limits).unwrap();
-            pipe.write_all(b"{}").unwrap();
+            // Whoever opens it to read is let in by this, and finds it empty.
+            drop(OpenOptions::new().write(true).open(limits).unwrap());
         })
     };
     fs::write(&gate, "").unwrap();

@@ -115,9 +115,11 @@ fn everything_arrived(lab: &Lab, messages: usize) {
     assert!(list.iter().all(|one| one["delivered"] == true), "{list:#?}");
     assert_eq!((&bridge["passes"], &bridge["fails"]), (&json!(1), &json!(1)));
     assert_eq!((&bridge["iteration"], &bridge["done_signal"]), (&json!(2), &json!(true)));
-    let of_all = bodies(lab, "message.delivered");
+    assert!(list.iter().all(|one| one["delivered_at"].is_string()), "{list:#?}");
+    // A reviewer's are noted; the worker's stand with its prompt.
+    let of_all = [bodies(lab, "message.delivered"), bodies(lab, "turn.started")].concat();
     let ids: Vec<&Value> =
-        of_all.iter().flat_map(|one| one["messages"].as_array().unwrap()).collect();
+        of_all.iter().flat_map(|one| one["messages"].as_array()).flatten().collect();
     let mut sent: Vec<Value> = list.iter().map(|one| one["id"].clone()).collect();
     assert_eq!(ids.len(), sent.len(), "each is delivered once: {of_all:?}");
     sent.retain(|id| !ids.contains(&id));
@@ -153,10 +155,9 @@ fn also_when_segue_is_killed_in_between() {
     send(&lab, "codex", "PERSONTHREE says hello");
     assert_eq!(bridge(&lab)["not_delivered"].as_u64().map(|count| count > 0), Some(true));
 
-    let go_on = vec![of(REVIEWER, receive)];
-    let objection: Vec<Reply> =
-        objects(REVIEWER, 1).into_iter().map(|one| of(REVIEWER, one)).collect();
-    start(&mut lab, [go_on, objection, second_attempt(WORKER), passes(REVIEWER, 2)]);
+    let verdict = our_tool(REVIEWER, "submit_verdict", objection());
+    let go_on = [receive, verdict, Reply::text("I have said it.")].map(|one| of(REVIEWER, one));
+    start(&mut lab, [go_on.into(), second_attempt(WORKER), passes(REVIEWER, 2)]);
     let output = segue(&lab, &["resume", "1"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     let last = asked_by(&lab, REVIEWER).pop().unwrap().texts().join("\n");
