@@ -178,3 +178,31 @@ impl segue_runner::native::Tools for Toolbox {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use segue_journal::RealDisk;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_later_is_heard_later_whatever_the_clock_says() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(JOURNAL), "").unwrap();
+        let said = |text: &str| Message::Said {
+            from: "codex".into(),
+            to: "claude".into(),
+            text: text.into(),
+            occasion: 1,
+        };
+        // The clock was ahead.
+        inbox::put(&RealDisk, dir.path(), "9999999999990-x", &said("first")).unwrap();
+        let words = ["second", "third", "fourth", "fifth"];
+        for text in words {
+            put(&RealDisk, dir.path(), &said(text)).unwrap();
+        }
+        let waiting = inbox::waiting(&RealDisk, dir.path()).unwrap();
+        let heard: Vec<Message> = waiting.into_iter().map(|one| one.message).collect();
+        assert_eq!(heard[1..], words.map(said));
+    }
+}
