@@ -36,7 +36,7 @@ use crate::{
     bridge,
     keep::{Checkpoints, last_text},
     launch::{self, Asked, LaunchError, Resume, Surroundings, Worker},
-    review::REVIEWERS,
+    review::{REVIEWERS, has_spoken},
     shift::Shift,
 };
 
@@ -258,7 +258,11 @@ impl Chair {
             let again = stopped.reason == Reason::AgentCrashed && deaths < MOST_DEATHS;
             if stopped.reason != Reason::Done && !again {
                 let session = Session::open(Arc::clone(self.home.disk()), &sitting.dir)?;
-                return Ok(returned(name, session, &stopped.clone(), Err(stopped)));
+                // The rest of its answer is lost; its verdict came by the tool, and is not.
+                let said = session.state().review.submitted.clone();
+                let said = said.filter(|_| has_spoken(session.state())).map(|(_, said)| said);
+                let outcome = said.ok_or_else(|| stopped.clone());
+                return Ok(returned(name, session, &stopped, outcome));
             }
         }
     }

@@ -149,6 +149,24 @@ fn one_vendor_twice_is_two_conversations() {
 }
 
 #[test]
+fn a_reviewer_behind_the_protocol_has_the_tool_too() {
+    let (worker, reviewer) = (Cli::Codex, Cli::Claude);
+    let Some(mut lab) = Lab::open(Cli::ClaudeAcp) else { return };
+    let script =
+        [first_attempt(worker), objects(reviewer, 1), second_attempt(worker), passes(reviewer, 2)];
+    start(&mut lab, script);
+    let output = segue(&lab, &["pair", TASK, "-r", word(Cli::ClaudeAcp)]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(verdicts(&lab), given(&[(1, "acp", "fail"), (2, "acp", "pass")]));
+    let given = bodies(&lab, "verdict.given");
+    assert_eq!(
+        (&given[0]["via"], &given[0]["concerns"][0]["concern"]),
+        (&"tool".into(), &CONCERN.into())
+    );
+    assert_eq!(questions(&lab, reviewer).len(), 2);
+}
+
+#[test]
 fn two_review_side_by_side_and_both_have_to_agree() {
     let (worker, first, second) = (Cli::Codex, Cli::Claude, Cli::Codex);
     let Some(mut lab) = Lab::open(worker) else { return };

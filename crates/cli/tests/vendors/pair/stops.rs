@@ -9,8 +9,9 @@ use segue_testkit::{
 use serde_json::{Value, json};
 
 use super::stage::{
-    QUESTION, TASK, first_attempt, given, of_kind, pass, passes, questions, reviewer_journal,
-    reviewing, start, verdicts, wait_for_event, wait_until_nothing_runs,
+    QUESTION, TASK, first_attempt, given, objects, of_kind, pass, passes, questions,
+    reviewer_journal, reviewing, second_attempt, start, verdicts, wait_for_event,
+    wait_until_nothing_runs,
 };
 use crate::{
     checkpoint::our_tool,
@@ -47,6 +48,23 @@ fn at_its_limit_another_takes_the_reviewers_place() {
     let changes = of_kind(&reviewer_journal(&lab, "claude"), "agent.changed");
     assert_eq!(changes.len(), 1, "{changes:?}");
     assert!(bodies(&lab, "agent.changed").is_empty(), "the worker is who it was");
+}
+
+#[test]
+fn a_verdict_that_came_before_the_limit_counts_and_nobody_else_is_asked_for_it() {
+    let Some(mut lab) = Lab::open(WORKER) else { return };
+    let other = Cli::Gemini;
+    let [verdict, _] = objects(REVIEWER, 1).try_into().unwrap();
+    let review = [vec![verdict, limit(REVIEWER)], second_attempt(WORKER), vec![of(other, pass())]];
+    start(&mut lab, [first_attempt(WORKER)].into_iter().chain(review));
+    let output = limited(&lab, &["pair", TASK, "--fallback", "gemini"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(verdicts(&lab), given(&[(1, "claude", "fail"), (2, "claude", "pass")]));
+    let who: Vec<Value> =
+        bodies(&lab, "verdict.given").iter().map(|one| one["agent"].clone()).collect();
+    assert_eq!(who, ["claude", "gemini"]);
+    let asked = questions(&lab, other);
+    assert!(asked.len() == 1 && asked[0].contains("This is round 2."), "{asked:?}");
 }
 
 #[test]
