@@ -3,10 +3,11 @@
 
 use std::{
     fs::{self, OpenOptions},
-    thread,
+    path::PathBuf,
+    thread::{self, JoinHandle},
 };
 
-use rustix::fs::{CWD, FileType, Mode};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use segue_testkit::{
     model_server::{Fault, Reply},
     vendors::{Cli, Lab},
@@ -14,7 +15,7 @@ use segue_testkit::{
 use serde_json::Value;
 
 use super::stage::{
-    QUESTION, TASK, first_attempt, fix, given, hello, objects, of_kind, pass, passes, prompts,
+    QUESTION, TASK, first_attempt, fix, git, given, hello, objects, of_kind, pass, passes, prompts,
     questions, reviewer_journal, reviewing, second_attempt, start, verdicts, wait_for_event,
     wait_until_nothing_runs, working,
 };
@@ -24,6 +25,9 @@ const WORKER: Cli = Cli::Codex;
 const REVIEWER: Cli = Cli::Claude;
 
 const PAIR: [&str; 4] = ["pair", TASK, "--proof", "cat hello.txt"];
+
+/// Who passes the barrier before the verdict counts.
+const THE_REVIEWERS_OWN_TURN: usize = 1;
 
 /// Nothing comes back, however long one waits.
 fn silence() -> Reply {
@@ -167,6 +171,58 @@ fn after_a_verdict_was_submitted_and_before_it_counts() {
     assert_eq!(told.matches(QUESTION).count(), 1, "{told}");
 }
 
+/// What is known of limits is read at the end of every turn and before the next thing is done. Here
+/// it is a pipe that lets in a few who come to read, and nobody else: so Segue stands still there.
+struct Barrier {
+    limits: PathBuf,
+    passing: JoinHandle<()>,
+}
+
+impl Barrier {
+    fn put_up(lab: &Lab, passing: usize) -> Self {
+        let limits = lab.segue_home().join("limits.json");
+        mknodat(CWD, &limits, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let pipe = limits.clone();
+        let passing = thread::spawn(move || {
+            for _ in 0..passing {
+                drop(OpenOptions::new().write(true).open(&pipe).unwrap());
+            }
+        });
+        Self { limits, passing }
+    }
+
+    /// Kills Segue in front of it.
+    fn kill_after(self, lab: &Lab, live: Live, last: &str) {
+        self.passing.join().unwrap();
+        wait_for_event(lab, last);
+        live.kill();
+        fs::remove_file(&self.limits).unwrap();
+        wait_until_nothing_runs(lab);
+        assert_eq!(kinds(lab).last().unwrap(), last);
+        assert_eq!(show(lab)["status"], "crashed");
+    }
+}
+
+#[test]
+fn after_the_last_word_of_the_worker_and_before_anything_is_kept_of_it() {
+    let Some(mut lab) = Lab::open(WORKER) else { return };
+    let gate = lab.path("gate");
+    let mut work = first_attempt(WORKER);
+    work[1].until = Some(gate.clone());
+    start(&mut lab, [work]);
+    let live = Live::start(&lab, &PAIR);
+    wait_for(|| (asked_by(&lab, WORKER).len() == 2).then_some(()));
+    let barrier = Barrier::put_up(&lab, 0);
+    fs::write(&gate, "").unwrap();
+    barrier.kill_after(&lab, live, "turn.ended");
+
+    start(&mut lab, [objects(REVIEWER, 1), second_attempt(WORKER), passes(REVIEWER, 2)]);
+    resumed_to_its_end(&lab);
+    assert_eq!(prompts(&lab, WORKER).len(), 1, "its first attempt was over");
+    let asked = questions(&lab, REVIEWER);
+    assert!(asked[0].contains("+helo\n"), "what it did is kept: {}", asked[0]);
+}
+
 #[test]
 fn between_the_verdict_and_the_next_attempt() {
     let Some(mut lab) = Lab::open(WORKER) else { return };
@@ -176,25 +232,9 @@ fn between_the_verdict_and_the_next_attempt() {
     start(&mut lab, [first_attempt(WORKER), objection]);
     let live = Live::start(&lab, &PAIR);
     wait_for(|| (asked_by(&lab, REVIEWER).len() == 2).then_some(()));
-    // What is known of limits is read at the end of every turn, and before the next one begins.
-    // This pipe lets in the reviewer at the end of its turn, and nobody else: so Segue stands there.
-    let limits = lab.segue_home().join("limits.json");
-    rustix::fs::mknodat(CWD, &limits, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let reviewers_turn = {
-        let limits = limits.clone();
-        thread::spawn(move || {
-            // Whoever opens it to read is let in by this, and finds it empty.
-            drop(OpenOptions::new().write(true).open(limits).unwrap());
-        })
-    };
+    let barrier = Barrier::put_up(&lab, THE_REVIEWERS_OWN_TURN);
     fs::write(&gate, "").unwrap();
-    reviewers_turn.join().unwrap();
-    wait_for_event(&lab, "verdict.given");
-    live.kill();
-    fs::remove_file(&limits).unwrap();
-    wait_until_nothing_runs(&lab);
-    assert_eq!(kinds(&lab).last().unwrap(), "verdict.given");
-    assert_eq!(show(&lab)["status"], "crashed");
+    barrier.kill_after(&lab, live, "verdict.given");
 
     start(&mut lab, [second_attempt(WORKER), passes(REVIEWER, 2)]);
     resumed_to_its_end(&lab);
@@ -203,4 +243,27 @@ fn between_the_verdict_and_the_next_attempt() {
     let told = prompts(&lab, WORKER);
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("does not pass yet"), "{}", told[0]);
+}
+
+#[test]
+fn between_the_last_verdict_and_the_commit() {
+    let Some(mut lab) = Lab::open(WORKER) else { return };
+    let gate = lab.path("gate");
+    let agreed = vec![reviewing(REVIEWER, 1, pass().until(&gate))];
+    start(&mut lab, [first_attempt(WORKER), agreed]);
+    let live = Live::start(&lab, &["pair", TASK, "--worktree"]);
+    wait_for(|| (asked_by(&lab, REVIEWER).len() == 1).then_some(()));
+    let barrier = Barrier::put_up(&lab, THE_REVIEWERS_OWN_TURN);
+    fs::write(&gate, "").unwrap();
+    barrier.kill_after(&lab, live, "verdict.given");
+
+    start(&mut lab, []);
+    let output = segue(&lab, &["resume", "1"]);
+    assert_eq!((output.status, lab.turns().len()), (0, 0), "{}", output.stderr);
+    assert_eq!(verdicts(&lab), given(&[(1, "claude", "pass")]));
+    let committed = bodies(&lab, "work.committed");
+    assert_eq!(committed.len(), 1, "{committed:?}");
+    let branch = committed[0]["branch"].as_str().unwrap();
+    assert_eq!(git(&lab, &["show", &format!("{branch}:hello.txt")]), "helo\n");
+    assert_eq!(git(&lab, &["rev-list", "--count", &format!("main..{branch}")]), "1\n");
 }

@@ -168,7 +168,8 @@ fn interrupted_in_a_review_it_goes_on_with_those_who_have_not_spoken() {
         live = Live::start(&lab, &["resume", "1"]);
     }
     start(&mut lab, [vec![of(second, pass())]]);
-    let output = segue(&lab, &["resume", "1"]);
+    let known = bodies(&lab, "reviewer.stopped")[0]["vendor_sessions"][0].clone();
+    let output = segue(&lab, &["pair", "--session", known.as_str().unwrap()]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     assert!(asked_by(&lab, REVIEWER).is_empty(), "it has spoken");
     assert_eq!(verdicts(&lab), given(&[(1, "claude", "pass"), (1, "codex-2", "pass")]));
