@@ -145,7 +145,7 @@ impl Row {
             updated_at: state.updated_at.unwrap_or(identity.created_at),
             workspace: state.workspace().unwrap_or(&identity.workspace).to_owned(),
             last_text: state.last_text.clone(),
-            vendor_ids: state.vendors.iter().filter_map(|vendor| vendor.id.clone()).collect(),
+            vendor_ids: vendor_ids(state),
             ..Self::by_identity(at, identity, problem)
         }
     }
@@ -197,4 +197,10 @@ impl Row {
             holder: None,
         }
     }
+}
+
+/// Also those of its reviewers: whoever has one of these ids means this session.
+fn vendor_ids(state: &State) -> Vec<String> {
+    let own = state.vendors.iter().filter_map(|vendor| vendor.id.clone());
+    own.chain(state.review.reviewers.iter().flat_map(|one| one.vendor_sessions.clone())).collect()
 }
