@@ -5,21 +5,25 @@ use std::{
     fs::{self, OpenOptions},
     path::PathBuf,
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use segue_testkit::{
-    model_server::{Fault, Reply},
+    model_server::{Fault, Reply, When},
     vendors::{Cli, Lab},
 };
 use serde_json::Value;
 
 use super::stage::{
-    QUESTION, TASK, first_attempt, fix, git, given, hello, objects, of_kind, pass, passes, prompts,
-    questions, reviewer_journal, reviewing, second_attempt, start, verdicts, wait_for_event,
-    wait_until_nothing_runs, working,
+    QUESTION, TASK, first_attempt, fix, git, given, hello, objection, objects, of_kind, pass,
+    passes, prompts, questions, reviewer_journal, reviewing, second_attempt, start, verdicts,
+    wait_for_event, wait_until_nothing_runs, working,
 };
-use crate::support::{Live, asked_by, bodies, journal, of, segue, show, wait_for, wait_gone};
+use crate::{
+    checkpoint::our_tool,
+    support::{Live, api, asked_by, bodies, journal, of, segue, show, wait_for, wait_gone},
+};
 
 const WORKER: Cli = Cli::Codex;
 const REVIEWER: Cli = Cli::Claude;
@@ -266,4 +270,45 @@ fn between_the_last_verdict_and_the_commit() {
     let branch = committed[0]["branch"].as_str().unwrap();
     assert_eq!(git(&lab, &["show", &format!("{branch}:hello.txt")]), "helo\n");
     assert_eq!(git(&lab, &["rev-list", "--count", &format!("main..{branch}")]), "1\n");
+}
+
+/// Whatever is asked, and however often, the models answer as far as the conversation has come.
+fn patient_models() -> Vec<Reply> {
+    let told = |cli, part: &str| When { api: Some(api(cli)), ..When::body(part) };
+    let after = |cli, part: &str| When { api: Some(api(cli)), ..When::last_tool(part) };
+    let fix = WORKER.shell("printf 'hello\\n' > hello.txt; echo FIXED");
+    let write = WORKER.shell("printf 'helo\\n' > hello.txt; echo WRITTEN");
+    let verdict = our_tool(REVIEWER, "submit_verdict", objection());
+    let replies = [
+        Reply::text("I mended the spelling.").when(after(WORKER, "FIXED")),
+        fix.when(told(WORKER, "does not pass yet")),
+        Reply::text("I wrote the greeting by hand.").when(after(WORKER, "WRITTEN")),
+        of(WORKER, write),
+        pass().when(told(REVIEWER, "This is round 2.")),
+        Reply::text("I have said what I think.").when(after(REVIEWER, "noted: fail")),
+        of(REVIEWER, verdict),
+    ];
+    replies.map(Reply::sticky).into()
+}
+
+#[test]
+fn again_and_again_at_any_moment() {
+    let Some(mut lab) = Lab::open(WORKER) else { return };
+    start(&mut lab, [patient_models()]);
+    let mut kills = 0;
+    let mut args = &PAIR[..];
+    for moment in [400, 250, 700, 500, 900, 350, 1100, 600, 800, 450] {
+        let live = Live::start(&lab, args);
+        wait_for(|| (!journal(&lab).is_empty()).then_some(()));
+        thread::sleep(Duration::from_millis(moment));
+        live.kill();
+        wait_until_nothing_runs(&lab);
+        if show(&lab)["status"] == "completed" {
+            break;
+        }
+        kills += 1;
+        args = &["resume", "1"];
+    }
+    assert!(kills > 1, "it was over too soon");
+    resumed_to_its_end(&lab);
 }
