@@ -1,6 +1,8 @@
 //! A reviewer at its limit, a reviewer that dies, and a person who has had enough: a recorded stop,
 //! or somebody goes on.
 
+use std::fs;
+
 use rustix::process::Signal;
 use segue_testkit::{
     model_server::{Fault, Reply, Reset},
@@ -115,13 +117,9 @@ fn a_reviewer_that_is_killed_is_asked_to_go_on_once_and_then_the_pair_stops() {
     let review = |reply: Reply| vec![of(REVIEWER, reply)];
     start(&mut lab, [first_attempt(WORKER), review(silence().sticky())]);
     let live = Live::start(&lab, &["pair", TASK]);
-    let mut killed = Vec::new();
     for deaths in 1..=2 {
         wait_for(|| (asked_by(&lab, REVIEWER).len() == deaths).then_some(()));
-        let new =
-            wait_for(|| programs_below(live.pid()).into_iter().find(|pid| !killed.contains(pid)));
-        support::kill_hard(new);
-        killed.push(new);
+        kill_the_reviewer(&live);
     }
     let output = live.end();
     assert_eq!(output.status, 3, "{}", output.stderr);
@@ -134,15 +132,24 @@ fn a_reviewer_that_is_killed_is_asked_to_go_on_once_and_then_the_pair_stops() {
     start(&mut lab, [review(silence()), review(pass())]);
     let live = Live::start(&lab, &["resume", "1"]);
     wait_for(|| (asked_by(&lab, REVIEWER).len() == 1).then_some(()));
-    let pid = wait_for(|| programs_below(live.pid()).pop());
-    support::kill_hard(pid);
-    wait_gone(pid);
+    kill_the_reviewer(&live);
     let output = live.end();
     assert_eq!(output.status, 0, "{}", output.stderr);
     assert_eq!(verdicts(&lab), given(&[(1, "claude", "pass")]));
     assert!(asked_by(&lab, WORKER).is_empty(), "its work was done");
     let told = asked_by(&lab, REVIEWER).pop().unwrap().texts().join("\n");
     assert_eq!(told.matches(QUESTION).count(), 1, "{told}");
+}
+
+/// The program itself: a guardian also has what others left behind.
+fn kill_the_reviewer(live: &Live) {
+    let is_claude = |pid: &i32| {
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        line.is_ok_and(|line| line.contains("stream-json"))
+    };
+    let pid = wait_for(|| programs_below(live.pid()).into_iter().find(is_claude));
+    support::kill_hard(pid);
+    wait_gone(pid);
 }
 
 #[test]
