@@ -120,8 +120,13 @@ pub fn heard(disk: &Arc<dyn Disk>, dir: &Path, ids: &[&str]) -> segue_journal::R
     heard_in(&Session::open(Arc::clone(disk), dir)?, ids)
 }
 
-pub(crate) fn heard_in(session: &Session, ids: &[&str]) -> segue_journal::Result<Vec<String>> {
-    let mut found = Vec::new();
+fn heard_in(session: &Session, ids: &[&str]) -> segue_journal::Result<Vec<String>> {
+    Ok(told_in(session, ids)?.into_iter().map(|(id, _)| id).collect())
+}
+
+/// The same, with how.
+fn told_in(session: &Session, ids: &[&str]) -> segue_journal::Result<Vec<(String, Delivery)>> {
+    let mut found: Vec<(String, Delivery)> = Vec::new();
     // A turn that another one took over, or that was asked once more, is about the same thing.
     let about = |question: Option<&String>| question.map(|id| subject(id).to_owned());
     let last = about(session.state().turn.question.as_ref());
@@ -131,10 +136,11 @@ pub(crate) fn heard_in(session: &Session, ids: &[&str]) -> segue_journal::Result
                 if report::our_tool(&returned.name) == Some("receive_messages") =>
             {
                 let text = session.text(&returned.output)?;
-                found.extend(shown_in(&text, ids.iter().copied()));
+                let shown = shown_in(&text, ids.iter().copied()).into_iter();
+                found.extend(shown.map(|id| (id, Delivery::Tool)));
             }
             Body::TurnStarted(started) => {
-                found.extend(started.messages);
+                found.extend(started.messages.into_iter().map(|id| (id, Delivery::Prompt)));
                 if last.is_none() || about(event.id.as_ref()) != last {
                     break;
                 }
@@ -142,7 +148,7 @@ pub(crate) fn heard_in(session: &Session, ids: &[&str]) -> segue_journal::Result
             _ => {}
         }
     }
-    found.retain(|id| ids.contains(&id.as_str()));
+    found.retain(|(id, _)| ids.contains(&id.as_str()));
     Ok(found)
 }
 
@@ -179,15 +185,15 @@ pub(crate) fn note_heard(
     }
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let session = theirs.unwrap_or_else(|| supervisor.session().session());
-    let messages = heard_in(session, &ids)?;
-    if messages.is_empty() {
-        return Ok(());
+    let told = told_in(session, &ids)?;
+    for by in [Delivery::Prompt, Delivery::Tool] {
+        let these = told.iter().filter(|(_, how)| *how == by);
+        let messages: Vec<String> = these.map(|(id, _)| id.clone()).collect();
+        if !messages.is_empty() {
+            supervisor.commit(MessageDelivered { to: name.to_owned(), messages, by })?;
+        }
     }
-    let asked = &session.state().turn.messages;
-    let by_prompt = messages.iter().all(|id| asked.contains(id));
-    let by = if by_prompt { Delivery::Prompt } else { Delivery::Tool };
-    let to = name.to_owned();
-    supervisor.commit(MessageDelivered { to, messages, by }).map(drop)
+    Ok(())
 }
 
 /// What waits for somebody, as part of a prompt; and the ids.

@@ -36,6 +36,7 @@ use crate::{
     bridge,
     keep::{Checkpoints, last_text},
     launch::{self, Asked, LaunchError, Resume, Surroundings, Worker},
+    review::has_spoken,
     shift::Shift,
 };
 
@@ -252,7 +253,9 @@ impl Chair {
                 }
                 Step::GoOn => None,
                 Step::Ask { text, question } => {
-                    let messages = std::mem::take(&mut sitting.messages);
+                    // Only the first question tells them: what is asked once more is the verdict.
+                    let first = question == sitting.question;
+                    let messages = if first { sitting.messages.clone() } else { Vec::new() };
                     Some(Asked { text, cause: Cause::Review, question: Some(question), messages })
                 }
             };
@@ -264,7 +267,16 @@ impl Chair {
             let again = stopped.reason == Reason::AgentCrashed && deaths < MOST_DEATHS;
             if stopped.reason != Reason::Done && !again {
                 let session = Session::open(Arc::clone(self.home.disk()), &sitting.dir)?;
-                return Ok(returned(name, session, &stopped.clone(), Err(stopped)));
+                // The rest of its answer is lost; its verdict came by the tool, and is not.
+                let state = session.state();
+                let said = state
+                    .review
+                    .submitted
+                    .clone()
+                    .filter(|_| is_about(state, &sitting) && has_spoken(state));
+                let said = said.map(|(_, said)| said);
+                let outcome = said.ok_or_else(|| stopped.clone());
+                return Ok(returned(name, session, &stopped, outcome));
             }
         }
     }
@@ -341,22 +353,26 @@ impl Observer for Forward {
     }
 }
 
+/// Whether a reviewer's last turn is about the question of this round.
+fn is_about(state: &State, sitting: &Sitting) -> bool {
+    state.turn.question.as_deref().is_some_and(|id| bridge::subject(id) == sitting.question)
+}
+
 /// Decides by the reviewer's own journal, and by nothing else.
 fn next(session: &Session, sitting: &Sitting) -> segue_journal::Result<Step> {
     let state = session.state();
-    let asked = state.turn.question.as_deref();
     let ask = |text: String, how: &str| Step::Ask {
         text,
         question: format!("{}{how}", sitting.question),
     };
-    let Some(asked) = asked.filter(|id| bridge::subject(id) == sitting.question) else {
+    if !is_about(state, sitting) {
         return Ok(ask(sitting.text.clone(), ""));
-    };
+    }
     if state.turn.open || decide::next(state) != Next::Finish {
         return Ok(Step::GoOn);
     }
     let said = state.review.submitted.as_ref().filter(|(turn, _)| *turn == state.turn.number);
-    let first = asked == sitting.question;
+    let first = state.turn.question.as_ref() == Some(&sitting.question);
     Ok(match said.map(|(_, said)| said) {
         Some(said) if first => {
             match sitting.ledger.argued_again(&sitting.seat.name, &said.concerns) {

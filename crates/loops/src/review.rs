@@ -47,11 +47,16 @@ pub(crate) fn at_turn_end(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
     done_word(supervisor)
 }
 
+/// Whether this is a reviewer's session, and its verdict on what it was asked last is there.
+pub(crate) fn has_spoken(state: &State) -> bool {
+    state.review.submitted.as_ref().is_some_and(|(turn, _)| *turn == state.turn.number)
+}
+
 /// The verdict in the block that closes a reviewer's answer, where it has not called the tool.
 fn closing_verdict(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
     let state = supervisor.state();
     let turn = state.turn.number;
-    if state.review.submitted.as_ref().is_some_and(|(of, _)| *of == turn) {
+    if has_spoken(state) {
         return Ok(());
     }
     let last = keep::last_text(supervisor.session().session(), turn)?;

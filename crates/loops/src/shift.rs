@@ -153,6 +153,8 @@ impl Shift<'_> {
         if stop.reason != Reason::Limit {
             return Ok(false);
         }
+        take_in(supervisor)?;
+        let judged = review::has_spoken(supervisor.state());
         let now = supervisor.now();
         let agent = supervisor.state().agent().to_owned();
         let limit = KnownLimit {
@@ -163,6 +165,10 @@ impl Shift<'_> {
         };
         // A convenience for other sessions: this one has it in its journal.
         let _ = self.home.remember_limit(limit, now);
+        // What was asked is answered: nobody else is asked for the same.
+        if judged {
+            return Ok(false);
+        }
         if self.fall_back(supervisor, &agent, stop)? {
             return Ok(true);
         }

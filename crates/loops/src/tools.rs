@@ -132,7 +132,10 @@ pub fn put(disk: &dyn Disk, dir: &Path, message: &Message) -> Result<(), String>
         return Ok(());
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let id = format!("{:013}-{hash}", now.as_millis());
+    // After whatever waits already: what was said second in one millisecond is heard second.
+    let times = names.iter().filter_map(|name| name.get(..13)?.parse::<u128>().ok());
+    let time = times.max().map_or(now.as_millis(), |last| now.as_millis().max(last + 1));
+    let id = format!("{time:013}-{hash}");
     inbox::put(disk, dir, &id, message).map_err(|error| failed(&error))
 }
 
@@ -173,5 +176,33 @@ impl segue_runner::native::Tools for Toolbox {
             Ok(input) => tool.call(&desk, &input),
             Err(error) => Err(format!("the arguments of {name} cannot be read: {error}")),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use segue_journal::RealDisk;
+
+    use super::*;
+
+    #[test]
+    fn what_is_said_later_is_heard_later_whatever_the_clock_says() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(JOURNAL), "").unwrap();
+        let said = |text: &str| Message::Said {
+            from: "codex".into(),
+            to: "claude".into(),
+            text: text.into(),
+            occasion: 1,
+        };
+        // The clock was ahead.
+        inbox::put(&RealDisk, dir.path(), "9999999999990-x", &said("first")).unwrap();
+        let words = ["second", "third", "fourth", "fifth"];
+        for text in words {
+            put(&RealDisk, dir.path(), &said(text)).unwrap();
+        }
+        let waiting = inbox::waiting(&RealDisk, dir.path()).unwrap();
+        let heard: Vec<Message> = waiting.into_iter().map(|one| one.message).collect();
+        assert_eq!(heard[1..], words.map(said));
     }
 }

@@ -147,9 +147,12 @@ impl Vendor for Codex {
             Permission::Edit => "workspace-write",
             Permission::Full => "danger-full-access",
         };
-        let mut thread = json!({
-            "cwd": job.cwd, "approvalPolicy": "never", "sandbox": sandbox,
-        });
+        let mut thread = json!({ "approvalPolicy": "never", "sandbox": sandbox });
+        // A new thread is where its program was started. If the directory were named, Codex would
+        // note in the user's own settings that it is trusted.
+        if !matches!(job.conversation, Conversation::New { .. }) {
+            thread["cwd"] = json!(job.cwd);
+        }
         if let Some(model) = job.model {
             thread["model"] = model.into();
         }

@@ -148,11 +148,8 @@ fn show(context: &Context, session: &Session, selector: &str) -> CommandResult {
     let state = session.state();
     let mut talk = Vec::new();
     session.for_each(|event| {
-        let talks = matches!(
-            event.body,
-            Body::MessageSent(_) | Body::MessageDelivered(_) | Body::VerdictGiven(_)
-        );
-        if talks {
+        let talks = matches!(event.body, Body::MessageSent(_) | Body::VerdictGiven(_));
+        if talks || !delivered_by(&event).is_empty() {
             talk.push(event);
         }
     })?;
@@ -179,7 +176,7 @@ fn show(context: &Context, session: &Session, selector: &str) -> CommandResult {
     }
     let look = context.out();
     for event in &talk {
-        if !matches!(event.body, Body::MessageDelivered(_))
+        if delivered_by(event).is_empty()
             && let Some(line) =
                 segue_view::render::event_line(event, &look, segue_view::render::Detail::Short)
         {
@@ -189,14 +186,20 @@ fn show(context: &Context, session: &Session, selector: &str) -> CommandResult {
     Ok(Exit::Done)
 }
 
+/// The messages that reach their recipients with this event.
+fn delivered_by(event: &Event) -> &[String] {
+    match &event.body {
+        Body::MessageDelivered(delivered) => &delivered.messages,
+        // The worker's, as part of its prompt.
+        Body::TurnStarted(started) => &started.messages,
+        _ => &[],
+    }
+}
+
 fn messages(session: &Session, talk: &[Event]) -> Result<Value, CommandError> {
     let reached = |id: &str| {
-        talk.iter().find_map(|event| match &event.body {
-            Body::MessageDelivered(delivered) if delivered.messages.iter().any(|one| one == id) => {
-                Some(event.at)
-            }
-            _ => None,
-        })
+        let reached = |event: &&Event| delivered_by(event).iter().any(|one| one == id);
+        talk.iter().find(reached).map(|event| event.at)
     };
     let waiting = &session.state().bridge.waiting;
     let mut list = Vec::new();

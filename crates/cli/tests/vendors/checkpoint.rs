@@ -40,16 +40,21 @@ fn opencode() {
     notes(Cli::OpenCode);
 }
 
-/// The call, by the name that the vendor's program has for the tool.
 pub(crate) fn checkpoint(cli: Cli, input: Value) -> Reply {
-    let (namespace, name) = match cli {
-        Cli::Claude => (None, "mcp__segue__checkpoint"),
-        Cli::Codex => (Some("mcp__segue".to_owned()), "checkpoint"),
-        Cli::Gemini => (None, "mcp_segue_checkpoint"),
-        Cli::Copilot => (None, "segue-checkpoint"),
-        _ => (None, "segue_checkpoint"),
+    our_tool(cli, "checkpoint", input)
+}
+
+/// A call of one of our tools, by the name that the vendor's program has for it.
+pub(crate) fn our_tool(cli: Cli, tool: &str, input: Value) -> Reply {
+    let (namespace, prefix) = match cli {
+        Cli::Claude => (None, "mcp__segue__"),
+        Cli::Codex => (Some("mcp__segue".to_owned()), ""),
+        Cli::Gemini => (None, "mcp_segue_"),
+        Cli::Copilot => (None, "segue-"),
+        _ => (None, "segue_"),
     };
-    Reply::default().and_call(ToolCall { name: name.to_owned(), input, id: None, namespace })
+    let name = format!("{prefix}{tool}");
+    Reply::default().and_call(ToolCall { name, input, id: None, namespace })
 }
 
 /// Notes something in a turn that may only look, and something else in the next.

@@ -15,6 +15,7 @@ mod checkpoint;
 mod handoff;
 mod manual;
 mod matrix;
+mod pair;
 mod rewind;
 mod support;
 

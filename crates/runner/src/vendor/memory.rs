@@ -3,7 +3,7 @@
 //! The vendors' files forget: the call that was running when they were killed, a text that was half
 //! written, sometimes the prompt itself. The journal does not.
 
-use segue_agents::vendor::History;
+use segue_agents::{report, vendor::History};
 use segue_core::{
     Event,
     event::{Body, Outcome, ToolStatus},
@@ -33,6 +33,8 @@ struct KnownCall {
     name: String,
     input: String,
     status: Option<ToolStatus>,
+    /// What it answered, where nobody will say that again: messages are told once.
+    answer: Option<String>,
 }
 
 impl Known {
@@ -57,11 +59,15 @@ impl Known {
             Body::TextWritten(written) => self.texts.push(session.text(&written.text)?),
             Body::ToolCalled(called) => {
                 let input = session.text(&called.input)?;
-                self.calls.push(KnownCall { id, name: called.name.clone(), input, status: None });
+                let name = called.name.clone();
+                self.calls.push(KnownCall { id, name, input, status: None, answer: None });
             }
             Body::ToolReturned(returned) => {
+                let told_once = report::our_tool(&returned.name) == Some("receive_messages");
+                let answer = told_once.then(|| session.text(&returned.output)).transpose()?;
                 if let Some(call) = self.calls.iter_mut().find(|call| call.id == id) {
                     call.status = Some(returned.status);
+                    call.answer = answer;
                 }
             }
             _ => {}
@@ -90,7 +96,8 @@ impl Known {
             lost.lines.push(format!("You had written: {}", shortened(text, MOST_TEXT)));
         }
         for call in self.calls.iter().skip(calls) {
-            let kept = last.calls.iter().any(|known| known.id == call.id);
+            let known = last.calls.iter().find(|known| known.id == call.id);
+            let kept = known.is_some_and(|known| known.answered || call.answer.is_none());
             if lost.prompt || !kept || unsettled(call.status) {
                 lost.lines.push(call.told());
             }
@@ -115,7 +122,9 @@ impl KnownCall {
             _ => "it may have run; see whether it did before you repeat it",
         };
         let input = shortened(&self.input, MOST_INPUT);
-        format!("You had called the tool {} with {input}: {how}.", self.name)
+        let answer = self.answer.as_ref().map(|text| format!(" Its answer:\n{text}"));
+        let answer = answer.unwrap_or_default();
+        format!("You had called the tool {} with {input}: {how}.{answer}", self.name)
     }
 }
 
@@ -161,7 +170,8 @@ mod tests {
     use super::*;
 
     fn call(id: &str, status: Option<ToolStatus>) -> KnownCall {
-        KnownCall { id: id.into(), name: "Bash".into(), input: "{\"n\":1}".into(), status }
+        let (name, input) = ("Bash".into(), "{\"n\":1}".into());
+        KnownCall { id: id.into(), name, input, status, answer: None }
     }
 
     fn history(prompt: &str) -> History {
@@ -233,5 +243,18 @@ mod tests {
         let lost = known.lost(Some(&kept));
         assert_eq!(lost, Lost::default());
         assert_eq!(lost.and_then("next"), "next");
+    }
+
+    #[test]
+    fn messages_that_the_vendor_forgot_are_told_again() {
+        let mut received = call("a", Some(ToolStatus::Done));
+        received.answer = Some("[message 1] from codex:\n  hello".into());
+        let known = Known { prompt: "do it".into(), calls: vec![received], ..Known::default() };
+        let mut kept = history("do it");
+        kept.call("a");
+        let told = known.lost(Some(&kept)).lines.join("\n");
+        assert!(told.ends_with("it was done. Its answer:\n[message 1] from codex:\n  hello"));
+        kept.answer("a");
+        assert_eq!(known.lost(Some(&kept)), Lost::default());
     }
 }

@@ -1,6 +1,7 @@
 //! Plays an answer over HTTP or a WebSocket: pacing, cutting and hanging, the same for all APIs.
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -15,6 +16,9 @@ use super::scenario::{Fault, Reply};
 
 /// hyper throws away what it has buffered when a body fails; this lets it send that first.
 const FLUSH: Duration = Duration::from_millis(50);
+
+/// How often it is looked whether a held answer may go.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// What follows the last chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub(super) struct Answer {
     headers: Vec<(String, String)>,
     chunks: Vec<String>,
     delay: Duration,
+    /// Held back until this file is there.
+    until: Option<PathBuf>,
     gap: Duration,
     ending: Ending,
     /// Hangs before the status line.
@@ -49,6 +55,7 @@ impl Answer {
             headers: Vec::new(),
             chunks: encode(wire, frames),
             delay: Duration::ZERO,
+            until: None,
             gap: Duration::ZERO,
             ending: Ending::Complete,
             silent: false,
@@ -63,6 +70,7 @@ impl Answer {
             None => Self::of_content(dialect, reply, call),
         };
         answer.delay = Duration::from_millis(reply.delay_ms);
+        answer.until.clone_from(&reply.until);
         answer.gap = Duration::from_millis(reply.gap_ms);
         answer.headers.extend(reply.headers.clone());
         answer
@@ -118,6 +126,13 @@ impl Answer {
         Self::new(wire, frames)
     }
 
+    async fn its_time(&self) {
+        tokio::time::sleep(self.delay).await;
+        while self.until.as_ref().is_some_and(|file| !file.exists()) {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
     fn break_off(&mut self, fault: Option<&Fault>) {
         match fault {
             Some(Fault::Cut { after, clean }) => {
@@ -169,7 +184,7 @@ fn sse(frame: &Frame) -> String {
 
 /// Sends the answer as an HTTP response.
 pub(super) async fn respond(answer: Answer, ticket: Ticket) -> Response<Body> {
-    tokio::time::sleep(answer.delay).await;
+    answer.its_time().await;
     if answer.silent {
         // The ticket is held meanwhile: it is dropped when the client or the server goes.
         let never: Infallible = std::future::pending().await;
@@ -224,7 +239,7 @@ fn body(answer: Answer, ticket: Ticket) -> Body {
 
 /// Sends the answer over a WebSocket. Returns whether the connection is to be used further.
 pub(super) async fn send(answer: Answer, socket: &mut WebSocket, mut ticket: Ticket) -> bool {
-    tokio::time::sleep(answer.delay).await;
+    answer.its_time().await;
     for (i, chunk) in answer.chunks.into_iter().enumerate() {
         if i > 0 {
             tokio::time::sleep(answer.gap).await;

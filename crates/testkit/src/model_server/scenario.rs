@@ -6,7 +6,7 @@
 //! it is sticky.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,9 @@ pub struct Reply {
     pub stop: Option<Stop>,
     /// Wait before the status line.
     pub delay_ms: u64,
+    /// Wait before the status line until there is a file of this name: a test decides when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<PathBuf>,
     /// Wait before every chunk but the first.
     pub gap_ms: u64,
     /// More response headers, such as the rate limit headers of a subscription.
@@ -144,6 +147,12 @@ impl Reply {
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        self
+    }
+
+    #[must_use]
+    pub fn until(mut self, file: impl Into<PathBuf>) -> Self {
+        self.until = Some(file.into());
         self
     }
 

@@ -9,6 +9,7 @@ use agent_client_protocol_schema::v1::{
 use segue_core::Permission;
 
 use super::tools::paths;
+use crate::report::OUR_TOOLS;
 
 /// Whether a call may be made.
 pub(super) fn allows(permission: Permission, call: &ToolCall, cwd: &Path) -> bool {
@@ -26,8 +27,11 @@ pub(super) fn allows(permission: Permission, call: &ToolCall, cwd: &Path) -> boo
 /// program's own words, not the model's; these are the ones that Claude's and Gemini's have, and
 /// the others do not ask.
 pub(super) fn is_ours(call: &ToolCall) -> bool {
-    const TITLES: [&str; 2] = ["mcp__segue__checkpoint", "checkpoint (segue MCP Server)"];
-    call.kind == ToolKind::Other && TITLES.contains(&call.title.as_str())
+    let titled = |tool: &&str| {
+        let titles = [format!("mcp__segue__{tool}"), format!("{tool} (segue MCP Server)")];
+        titles.contains(&call.title)
+    };
+    call.kind == ToolKind::Other && OUR_TOOLS.iter().any(titled)
 }
 
 /// A call that does not say what it changes is not taken to stay inside.
@@ -141,8 +145,11 @@ mod tests {
     #[test]
     fn our_own_tools_are_known_by_what_the_program_calls_them() {
         let titled = |title: &str, kind| is_ours(&ToolCall::new("1", title).kind(kind));
-        assert!(titled("mcp__segue__checkpoint", ToolKind::Other));
-        assert!(titled("checkpoint (segue MCP Server)", ToolKind::Other));
+        for tool in OUR_TOOLS {
+            assert!(titled(&format!("mcp__segue__{tool}"), ToolKind::Other));
+            assert!(titled(&format!("{tool} (segue MCP Server)"), ToolKind::Other));
+        }
+        assert!(!titled("mcp__segue__shell", ToolKind::Other), "none of ours");
         assert!(!titled("mcp__segue__checkpoint", ToolKind::Execute), "a command of that name");
         assert!(!titled("mcp__other__checkpoint", ToolKind::Other));
         assert!(!titled("mcp__segue__checkpoint; rm -rf .", ToolKind::Other));
