@@ -128,7 +128,7 @@ impl Config {
         let small = |name| self.count(name).map(|n| u32::try_from(n).unwrap_or(u32::MAX));
         Caps {
             turns: small("caps.turns"),
-            iterations: small("pair.max_iterations"),
+            iterations: small("pair.max_iterations").filter(|most| *most > 0),
             steps: small("caps.steps"),
             wall_clock_secs: self.duration("caps.time").map(|time| time.as_secs().max(1)),
             tokens: self.count("caps.tokens"),

@@ -158,6 +158,11 @@ impl Context {
         text: Option<&str>,
         resolve: impl Fn(&mut Index, &Selector, Option<&str>) -> Result<Found, SelectError>,
     ) -> Result<Found, CommandError> {
+        // An empty variable in a script is no wish for the latest one.
+        if text.is_some_and(|text| text.trim().is_empty()) {
+            return Err(CommandError::usage("the session is empty")
+                .hint("the latest one of this repository is @latest"));
+        }
         let selector = Selector::parse(text.unwrap_or_default());
         let mut index = Index::open(&self.home).map_err(view_error)?;
         // A number needs neither the repository nor a fresh index: the quick way stays quick.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{state::State, usage::Micros};
+use crate::{event::Cause, state::State, usage::Micros};
 
 /// How far a session may go. What is absent is not capped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -114,13 +114,13 @@ impl Caps {
         Self { steps: None, ..*self }.against_call(state, now)
     }
 
-    /// The cap that forbids another attempt at `now`, if one does.
+    /// The cap that forbids a turn with this cause at `now`, if one does. What a person asks for is
+    /// another task, and has all attempts before it.
     #[must_use]
-    pub fn against_attempt(&self, state: &State, now: Timestamp) -> Option<Cap> {
-        let terms = state.terms();
-        let accepted = terms.is_some_and(|terms| state.round().is_some_and(|r| r.passes(terms)));
-        let used = if accepted { 0 } else { state.review.iteration };
-        if terms.is_some() && self.iterations.is_some_and(|cap| used >= cap) {
+    pub fn against(&self, cause: Cause, state: &State, now: Timestamp) -> Option<Cap> {
+        let counts =
+            state.terms().is_some() && cause.is_another_attempt() && cause != Cause::Person;
+        if counts && self.iterations.is_some_and(|cap| state.review.iteration >= cap) {
             return Some(Cap::Iterations);
         }
         self.against_turn(state, now)

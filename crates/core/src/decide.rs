@@ -5,11 +5,14 @@
 
 use crate::{
     bridge::PERSON,
-    event::{ModelStop, Outcome, Reason, SessionStopped},
+    event::{Cause, ModelStop, Outcome, Reason, SessionStopped},
     state::{Phase, Progress, Proof, State},
 };
 
-/// The next thing to do in a session of one agent.
+/// A worker that has changed nothing so often is not asked again.
+const MOST_IDLE: u32 = 2;
+
+/// The next thing to do in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Give the agent its first prompt.
@@ -39,6 +42,8 @@ pub enum Next {
     Review,
     /// Give the worker what the reviewers have said.
     ReviewTurn,
+    /// Again and again the worker has changed nothing.
+    Idle,
     /// Give the worker what a person has said to it meanwhile.
     MessageTurn,
     /// Put what passed on the session's own branch.
@@ -121,18 +126,34 @@ fn judged(state: &State) -> Next {
         (Some(terms), _) if terms.reviewers.is_empty() => true,
         (Some(_), None) => return Next::StartReview,
         (Some(terms), Some(round)) => {
-            if !round.empty && !round.missing(terms).is_empty() {
+            if round.empty {
+                return idle(state);
+            }
+            if !round.missing(terms).is_empty() {
                 return Next::Review;
             }
             round.passes(terms)
         }
     };
-    let said = state.bridge.waiting_for(state.worker()).any(|one| one.message.from == PERSON);
+    let waiting = |name| state.bridge.waiting_for(name).any(|one| one.message.from == PERSON);
+    let said = !state.is_part() && waiting(state.worker());
     match passed {
         false => Next::ReviewTurn,
         true if said => Next::MessageTurn,
         true if state.terms().is_some() && has_branch(state) => Next::Commit,
         true => Next::Finish,
+    }
+}
+
+/// What comes after a turn that has changed nothing: there is nothing that could pass.
+fn idle(state: &State) -> Next {
+    let often = state.review.idle >= MOST_IDLE;
+    let told = state.turn.cause == Some(Cause::Message);
+    match state.review.accepted.is_some() {
+        // What was accepted is what is there.
+        true if often || told => Next::Finish,
+        false if often => Next::Idle,
+        _ => Next::ReviewTurn,
     }
 }
 
@@ -186,7 +207,7 @@ pub fn is_resumable(state: &State) -> bool {
 mod tests {
     use super::*;
     use crate::event::{
-        Body, Cause, Event, ModelCalled, ModelReplied, ProofReturned, ProofStarted, TextWritten,
+        Body, Event, ModelCalled, ModelReplied, ProofReturned, ProofStarted, TextWritten,
         ToolCalled, ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted,
     };
     use crate::{Payload, usage::Usage};
@@ -358,8 +379,9 @@ mod tests {
             files: Some(files),
         };
         let turn = |journal: Journal| {
+            let prompt = Payload::inline("go on");
             journal
-                .prompt()
+                .with("", TurnStarted::new(prompt, Cause::Review))
                 .call()
                 .seal(ModelStop::EndTurn)
                 .with("", TurnEnded::with(Outcome::Finished))
@@ -388,6 +410,9 @@ mod tests {
         let journal = turn(journal).with("", DoneSignalled { signal: "DONE".into() });
         let journal = journal.with("", started(0));
         assert_eq!(journal.next(), Next::ReviewTurn, "nothing has changed");
+        let idle = turn(Journal(journal.0.clone()));
+        let idle = idle.with("", DoneSignalled { signal: "DONE".into() }).with("", started(0));
+        assert_eq!(idle.next(), Next::Idle, "again nothing");
         let journal = turn(journal).with("", DoneSignalled { signal: "DONE".into() });
         let journal = journal.with("", started(1));
         let journal = journal.with("", said("claude", "pass")).with("", said("codex-2", "pass"));
@@ -400,8 +425,9 @@ mod tests {
         assert_eq!(journal.0.review.iteration, 4);
         let journal = journal.with("m1", message);
         assert_eq!(journal.next(), Next::MessageTurn);
-        let mut journal = turn(journal);
-        // It was accepted: what is asked for now is another task.
+        let mut journal = journal.prompt().call().seal(ModelStop::EndTurn);
+        journal = journal.with("", TurnEnded::with(Outcome::Finished));
+        // It was accepted; and what a person asks for is another task.
         assert_eq!(journal.0.review.iteration, 1);
         assert_eq!(journal.0.review.accepted.as_deref(), Some("b"));
         journal.0.bridge.waiting.clear();

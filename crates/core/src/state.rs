@@ -228,6 +228,7 @@ impl State {
         self.runs += 1;
         self.caps = caps;
         self.turn.failed_attempts = 0;
+        self.review.idle = 0;
     }
 
     fn turn_started(&mut self, event: &Event, started: &TurnStarted) {
@@ -236,6 +237,7 @@ impl State {
         self.turn = Turn {
             number: event.turn.unwrap_or(self.turn.number + 1),
             agent: event.agent.clone().unwrap_or_default(),
+            cause: Some(started.cause),
             question: event.id.clone(),
             messages: started.messages.clone(),
             open: true,

@@ -99,16 +99,22 @@ pub fn waiting_for(session: &Session, name: &str) -> segue_journal::Result<Vec<L
         let (id, from) = (waiting.id.clone(), waiting.message.from.clone());
         found.push(Letter { id, from, text });
     }
-    let taken_in = &session.state().notes.taken_in;
-    for waiting in inbox::waiting(&**session.disk(), session.dir())? {
-        if let Message::Said { from, to, text, .. } = waiting.message
-            && to == name
-            && !taken_in.contains(&waiting.id)
-        {
-            found.push(Letter { id: waiting.id, from, text });
-        }
-    }
+    let fresh = unrecorded(session)?.into_iter().filter(|(to, _)| to == name);
+    found.extend(fresh.map(|(_, letter)| letter));
     Ok(found)
+}
+
+/// What was said and is not in the journal yet, with whom it is for, oldest first.
+pub fn unrecorded(session: &Session) -> segue_journal::Result<Vec<(String, Letter)>> {
+    let taken_in = &session.state().notes.taken_in;
+    let waiting = inbox::waiting(&**session.disk(), session.dir())?;
+    let said = waiting.into_iter().filter_map(|waiting| match waiting.message {
+        Message::Said { from, to, text, .. } if !taken_in.contains(&waiting.id) => {
+            Some((to, Letter { id: waiting.id, from, text }))
+        }
+        _ => None,
+    });
+    Ok(said.collect())
 }
 
 /// Which of these messages the one whose journal this is has been told in the turn under way, or in

@@ -255,7 +255,7 @@ pub fn resume(
     if how.prompt.is_some() {
         // As it will be when the session has been resumed: the wall clock starts again.
         let then = State { running_since: None, ..session.state().clone() };
-        if let Some(cap) = caps.against_attempt(&then, (around.clock)()) {
+        if let Some(cap) = caps.against(Cause::Person, &then, (around.clock)()) {
             return Err(LaunchError::NoRoom { cap });
         }
     }

@@ -198,8 +198,11 @@ fn count(
     let mut said = match outcome {
         Ok(said) => said,
         Err(mut stop) => {
-            stop.message = format!("the reviewer {name}: {}", stop.message);
-            stop.agent = Some(agent);
+            // An interrupt is meant for everybody.
+            if stop.reason != Reason::Interrupted {
+                stop.message = format!("the reviewer {name}: {}", stop.message);
+                stop.agent = Some(agent);
+            }
             stops.push(stop);
             return Ok(());
         }
@@ -327,20 +330,28 @@ pub(crate) fn feedback(supervisor: &Supervisor<'_>) -> String {
 pub(crate) fn commit(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>) -> Result<(), Halt> {
     let state = supervisor.state();
     let branch = state.worktree.as_ref().map(|tree| tree.plan.branch.clone()).unwrap_or_default();
-    let accepted = state.round().and_then(|round| round.to.clone());
-    if let (Some(accepted), Ok(snapshots)) = (accepted, shift.keeper.snapshots())
-        && let Ok((_, changed, total)) = snapshots.differs(&accepted, 3)
-        && total > 0
-    {
-        let names = changed.iter().map(|one| one.path.to_string_lossy().into_owned());
+    let seen = state.round().and_then(|round| round.to.clone()).unwrap_or_default();
+    let since = match shift.keeper.snapshots() {
+        Ok(snapshots) if !seen.is_empty() => match snapshots.differs(&seen, MOST_FILES) {
+            Ok((_, changed, _)) => changed.into_iter().map(|one| one.path).collect(),
+            Err(error) => {
+                let message = format!("what passed can't be compared with what is there: {error}");
+                return Err(stop(Reason::Failed, message).into());
+            }
+        },
+        _ => Vec::new(),
+    };
+    if !since.is_empty() {
+        let names = since.iter().take(3).map(|path| path.to_string_lossy().into_owned());
         let names = names.collect::<Vec<_>>().join(", ");
-        supervisor.warn(format!("changed since the review, and committed with it: {names}"))?;
+        supervisor.warn(format!("changed since the review, and not committed: {names}"))?;
     }
     let message = message(supervisor)?;
     let failed = |error: segue_workspace::worktree::WorktreeError| {
         stop(Reason::Failed, format!("what passed could not be committed: {error}"))
     };
-    let commit = segue_workspace::worktree::commit_all(&shift.workspace, &branch, &message);
+    let commit =
+        segue_workspace::worktree::commit_all(&shift.workspace, &branch, &message, &since, &seen);
     let commit = commit.map_err(failed)?;
     let draft = supervisor.in_turn(WorkCommitted { commit, branch });
     supervisor.commit(draft).map(drop)
@@ -349,7 +360,11 @@ pub(crate) fn commit(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>) -> Resu
 fn message(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
     let (state, session) = (supervisor.state(), supervisor.session().session());
     let Some(identity) = &state.identity else { return Ok(String::new()) };
-    let task = session.text(&identity.prompt)?;
+    // What was asked for last is what the commit is about.
+    let task = match state.notes.prompts.last() {
+        Some(asked) => asked.what.clone(),
+        None => session.text(&identity.prompt)?,
+    };
     let title: String = task.lines().next().unwrap_or_default().trim().chars().take(72).collect();
     let verdicts = state.round().map(|round| round.verdicts.clone()).unwrap_or_default();
     let verdicts =
@@ -367,6 +382,9 @@ pub(crate) fn done_message(state: &State) -> Option<String> {
     let terms = state.terms()?;
     let round = state.round();
     match (terms.reviewers.is_empty(), &terms.done, round) {
+        (false, _, Some(round)) if round.empty => {
+            Some("nothing has changed since it was let pass".to_owned())
+        }
         (false, _, Some(round)) => {
             let passes = |(_, verdict): &&(String, Verdict)| *verdict == Verdict::Pass;
             let passed = round.verdicts.iter().filter(passes).count();

@@ -105,6 +105,10 @@ fn work(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<Sessio
                 let prompt = review::feedback(supervisor);
                 start_turn(supervisor, shift, &prompt, Cause::Review)?;
             }
+            Next::Idle => {
+                let message = "no file has changed, also when it was asked again: nothing can pass";
+                return Ok(stop(Reason::Looping, message));
+            }
             Next::MessageTurn => start_turn(supervisor, shift, "", Cause::Message)?,
             Next::Commit => review::commit(supervisor, shift)?,
             Next::GoOn => start_turn(supervisor, shift, GO_ON, Cause::Cut)?,
@@ -140,11 +144,7 @@ fn start_asked(
     mut asked: Asked,
 ) -> Result<(), Halt> {
     let state = supervisor.state();
-    let cap = match asked.cause.is_another_attempt() {
-        true => state.caps.against_attempt(state, supervisor.now()),
-        false => state.caps.against_turn(state, supervisor.now()),
-    };
-    if let Some(cap) = cap {
+    if let Some(cap) = state.caps.against(asked.cause, state, supervisor.now()) {
         return Err(capped(cap).into());
     }
     let session = supervisor.session().session();

@@ -141,6 +141,21 @@ impl Tmux {
         }
     }
 
+    /// Ends the sessions that show this one; nothing where there are none.
+    pub fn close(&self, owner: &str) -> Result<()> {
+        let mut names: Vec<String> = self
+            .panes()?
+            .into_iter()
+            .filter(|pane| pane.owner == owner)
+            .map(|pane| pane.session)
+            .collect();
+        names.dedup();
+        for name in names {
+            self.run(["kill-session", "-t", &format!("={name}")])?;
+        }
+        Ok(())
+    }
+
     /// The words that show a session on any terminal.
     #[must_use]
     pub fn attach_words(&self, session: &str) -> String {

@@ -14,9 +14,9 @@ use std::{
 
 use jiff::Timestamp;
 use rustix::fs::OFlags;
-use segue_core::Identity;
+use segue_core::{Identity, inbox::Message};
 use segue_journal::{
-    Session,
+    Session, inbox,
     session::{self, IDENTITY, JOURNAL, REVIEWERS},
 };
 
@@ -220,6 +220,13 @@ fn session_items(session: &Session, identity: &Identity) -> Result<Vec<Item>> {
             items.push(Item::bytes(names::RESUME, bytes));
         }
         _ => {}
+    }
+    for waiting in inbox::waiting(&**session.disk(), dir)? {
+        // What was asked of the process that works here is nothing for another machine.
+        if let Message::Said { .. } = waiting.message {
+            let bytes = serde_json::to_vec(&waiting.message).map_err(io::Error::other).at(dir)?;
+            items.push(Item::bytes(&format!("inbox/{}.json", waiting.id), bytes));
+        }
     }
     let mut found = Vec::new();
     walk(dir, "", &mut found)?;

@@ -11,11 +11,12 @@ use std::{
     sync::Arc,
 };
 
-use segue_core::SessionId;
+use segue_core::{SessionId, inbox::Message};
 use segue_journal::{
-    Home, Session,
+    Disk, Home, Session,
     disk::parent,
     home::Located,
+    inbox,
     repair::{self, Problem},
     session::{self, IDENTITY, JOURNAL, REVIEWERS},
 };
@@ -208,11 +209,23 @@ fn check(bundle: &Path, manifest: &Manifest, home: &Home, staging: &Staging) -> 
     let session =
         Session::open(Arc::clone(disk), staging.session()).map_err(|e| broken(JOURNAL, e))?;
     verify(&session).map_err(|(entry, why)| refuse(entry, Why::Session(why)))?;
+    check_inbox(&**disk, staging.session()).map_err(|why| refuse("inbox", Why::Session(why)))?;
     for (name, part) in session.parts().map_err(|e| broken(REVIEWERS, e))? {
         let entry = |entry: &str| format!("{REVIEWERS}/{name}/{entry}");
         verify(&part).map_err(|(file, why)| refuse(&entry(file), Why::Session(why)))?;
     }
     Ok(session)
+}
+
+/// Only words travel: a request to hand over or to stop was meant for a process elsewhere.
+fn check_inbox(disk: &dyn Disk, dir: &Path) -> std::result::Result<(), String> {
+    let files = disk.list(&dir.join("inbox")).unwrap_or_default();
+    let waiting = inbox::waiting(disk, dir).map_err(|error| error.to_string())?;
+    let words = waiting.iter().filter(|one| matches!(one.message, Message::Said { .. })).count();
+    match words == files.len() {
+        true => Ok(()),
+        false => Err("it holds something else than messages".to_owned()),
+    }
 }
 
 /// What is wrong with a session, and in which of its files.

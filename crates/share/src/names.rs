@@ -41,6 +41,10 @@ pub(crate) fn is_session_file(path: &str) -> bool {
         Some(("blobs", rest)) => rest.split_once('/').is_some_and(|(a, b)| is_blob(a, b)),
         // A dot first is a file that is just being written.
         Some(("streams", rest)) => !rest.split('/').any(|name| name.starts_with('.')),
+        // What was said to somebody and is not in the journal yet.
+        Some(("inbox", rest)) => {
+            rest.strip_suffix(".json").is_some_and(|id| is_plain(id) && !id.starts_with('.'))
+        }
         // A session of its own, which has no others within it.
         Some((REVIEWERS, rest)) => rest.split_once('/').is_some_and(|(name, rest)| {
             !name.starts_with('.') && !rest.starts_with(REVIEWERS) && is_session_file(rest)
@@ -97,6 +101,7 @@ mod tests {
             &blob,
             "streams/0001-native.jsonl",
             "streams/a/b",
+            "inbox/1794814072057-bf8da59e96a6d28e.json",
             "reviewers/claude/journal.jsonl",
             "reviewers/codex-2/streams/0001-codex.jsonl",
             "git.bundle",

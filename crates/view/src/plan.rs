@@ -10,7 +10,8 @@ use segue_core::{
     State,
     caps::{Cap, Caps},
     decide::{self, Next, Step},
-    state::{Phase, Progress},
+    event::Cause,
+    state::{Phase, Progress, Proof},
 };
 use segue_journal::Session;
 use serde::Serialize;
@@ -63,7 +64,12 @@ pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
         if !certain.not_done.is_empty() {
             line("not done", certain.not_done.join(", "));
         }
-        if !certain.unknown.is_empty() {
+        if state.proof == Proof::Started && !state.turn.open {
+            line(
+                "unknown",
+                "the proof: it may have run; it only judges, and is run again".to_owned(),
+            );
+        } else if !certain.unknown.is_empty() {
             line(
                 "unknown",
                 format!(
@@ -150,6 +156,9 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
     let waits = going.rewinds && going.prompt.is_none();
     let what = match decide::next(state) {
         _ if waits => "nothing: it waits for what to do instead".to_owned(),
+        _ if going.with.is_some() && !state.turn.open && state.turn.number > 0 => {
+            format!("turn {}, taken over", number + 1)
+        }
         Next::FirstTurn => "turn 1 from its start".to_owned(),
         Next::ProofTurn => format!("turn {}, with what the failed proof printed", number + 1),
         Next::GoOn => format!("turn {}, after a reply that was cut off", number + 1),
@@ -161,6 +170,7 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
         Next::StartReview => format!("the review of turn {number}"),
         Next::Review => reviewing(state),
         Next::ReviewTurn => format!("turn {}, with what the reviewers said", number + 1),
+        Next::Idle => "nothing: no file has changed; say more about it".to_owned(),
         Next::MessageTurn => format!("turn {}, with what was said to it meanwhile", number + 1),
         Next::Commit => "the commit of what has passed".to_owned(),
         Next::Finish => "nothing is left but to say that it is done".to_owned(),
@@ -181,6 +191,11 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
         Some(_) => format!("{}, {what}", iteration(state, going)),
         None => what,
     };
+    if matches!(decide::next(state), Next::StartReview | Next::Review | Next::Commit)
+        && going.with.is_none()
+    {
+        return what;
+    }
     match vendor_line(state, going) {
         Some(vendor) => format!("{what} ({vendor})"),
         None => format!("{what} ({model})"),
@@ -189,7 +204,19 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
 
 /// Which attempt it is at, as it will be counted.
 fn iteration(state: &State, going: &Going<'_>) -> String {
-    let now = state.review.iteration.max(1);
+    let turn_ahead = matches!(
+        decide::next(state),
+        Next::FirstTurn
+            | Next::ProofTurn
+            | Next::UnfinishedTurn
+            | Next::ReviewTurn
+            | Next::MessageTurn
+    );
+    let now = match turn_ahead {
+        _ if going.prompt.is_some() => 1,
+        true => state.review.iteration + 1,
+        false => state.review.iteration.max(1),
+    };
     match going.caps.iterations {
         Some(most) => format!("iteration {now} of {most}"),
         None => format!("iteration {now}"),
@@ -231,14 +258,11 @@ fn reached(state: &State, going: &Going<'_>) -> Option<Cap> {
     // As it will be then: the wall clock starts again.
     let state = &State { running_since: None, ..state.clone() };
     let turn = || going.caps.against_turn(state, going.now);
-    let attempt = || going.caps.against_attempt(state, going.now);
+    let attempt = || going.caps.against(Cause::Review, state, going.now);
     match decide::next(state) {
-        _ if going.prompt.is_some() => attempt(),
-        Next::FirstTurn
-        | Next::ProofTurn
-        | Next::ReviewTurn
-        | Next::MessageTurn
-        | Next::UnfinishedTurn => attempt(),
+        _ if going.prompt.is_some() => turn(),
+        Next::FirstTurn => turn(),
+        Next::ProofTurn | Next::ReviewTurn | Next::MessageTurn | Next::UnfinishedTurn => attempt(),
         Next::GoOn => turn(),
         Next::Turn if decide::step(state) == Step::CallModel => {
             going.caps.against_call(state, going.now)

@@ -86,6 +86,8 @@ impl Show {
 #[must_use]
 pub fn advice(status: Status, state: &State, selector: &str) -> String {
     match status {
+        // It goes on with the session that it is a part of.
+        _ if state.is_part() => format!("segue watch {selector}"),
         Status::Running => format!("segue watch {selector}"),
         Status::Completed => format!("segue resume {selector} \"what to do next\""),
         Status::Rewound => format!("segue resume {selector} \"what to do instead\""),
@@ -238,6 +240,9 @@ fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     }
     let workspace = state.workspace().unwrap_or(&identity.workspace);
     page.line("workspace", Paint::Plain, &sanitize(&workspace.display().to_string()));
+    if let Some(tree) = &state.worktree {
+        page.line("branch", Paint::Plain, &sanitize(&tree.plan.branch));
+    }
     page.line("repository", Paint::Plain, &sanitize(&identity.repo.identity));
     if let Some(proof) = &identity.proof {
         page.line("proof", Paint::Plain, &sanitize(proof));

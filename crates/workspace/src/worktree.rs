@@ -88,21 +88,37 @@ fn checkout(dir: &Path) -> std::process::Command {
 }
 
 /// Commits everything that is there on the branch that the worktree is on, and returns the branch's
-/// last commit: with nothing to commit, that is the one before. No hook runs.
-pub fn commit_all(path: &Path, branch: &str, message: &str) -> Result<String, WorktreeError> {
-    let here = |args: &[&str]| {
-        let mut command = checkout(path);
-        command.args(args);
-        let text = git::run(command)?;
-        Ok::<String, WorktreeError>(String::from_utf8_lossy(&text).trim().to_owned())
-    };
-    let on = here(&["rev-parse", "--abbrev-ref", "HEAD"])?;
-    if on != branch {
-        return Err(WorktreeError::NotOurs { path: path.to_owned(), branch: branch.to_owned() });
+/// last commit: with nothing to commit, that is the one before. No hook runs. Of the paths in
+/// `since`, which have changed since they were looked at, the version of `seen` is committed.
+pub fn commit_all(
+    path: &Path,
+    branch: &str,
+    message: &str,
+    since: &[PathBuf],
+    seen: &str,
+) -> Result<String, WorktreeError> {
+    let top = PathBuf::from(here(path, &["rev-parse", "--show-toplevel"])?);
+    let here = |args: &[&str]| here(&top, args);
+    if here(&["rev-parse", "--abbrev-ref", "HEAD"])? != branch {
+        return Err(WorktreeError::NotOurs { path: top.clone(), branch: branch.to_owned() });
     }
     here(&["add", "--all"])?;
-    if !here(&["status", "--porcelain", "--untracked-files=no"])?.is_empty() {
-        let mut command = checkout(path);
+    for path in since {
+        let path = path.to_string_lossy();
+        // "100644 blob 3b18e5…\tname", or nothing where it was not there.
+        let entry = here(&["ls-tree", seen, "--", &path])?;
+        let mut words = entry.split_whitespace();
+        match (words.next(), words.nth(1)) {
+            (Some(mode), Some(blob)) => {
+                let entry = format!("{mode},{blob},{path}");
+                here(&["update-index", "--add", "--cacheinfo", &entry])?;
+            }
+            _ => drop(here(&["rm", "--quiet", "--cached", "--ignore-unmatch", "--", &path])?),
+        }
+    }
+    let staged = here(&["diff", "--cached", "--name-only", "HEAD"])?;
+    if !staged.is_empty() {
+        let mut command = checkout(&top);
         // Without a name of the user's own, git would refuse.
         for (key, value) in [("user.name", "Segue"), ("user.email", "segue@localhost")] {
             if here(&["config", "--get", key]).unwrap_or_default().is_empty() {
@@ -113,6 +129,19 @@ pub fn commit_all(path: &Path, branch: &str, message: &str) -> Result<String, Wo
         git::run(command)?;
     }
     here(&["rev-parse", "HEAD"])
+}
+
+/// How many files of a work tree differ from its last commit.
+pub fn uncommitted(dir: &Path) -> Result<usize, WorktreeError> {
+    Ok(here(dir, &["status", "--porcelain"])?.lines().count())
+}
+
+/// What a git in this directory says.
+fn here(dir: &Path, args: &[&str]) -> Result<String, WorktreeError> {
+    let mut command = checkout(dir);
+    command.args(args);
+    let text = git::run(command)?;
+    Ok(String::from_utf8_lossy(&text).trim_end().to_owned())
 }
 
 /// `segue/<number>-<slug>`, with `-2`, `-3`, … where a branch has that name.

@@ -51,7 +51,7 @@ impl Vendor for Exec {
     }
 
     fn terms(&self, _permission: Permission) -> &'static str {
-        "all that you may do"
+        "do all that you may do"
     }
 
     fn call(&self, job: &Job<'_>) -> Call {

@@ -5,6 +5,7 @@ use std::io::Read;
 use segue_core::{
     Body, Event, Exit, State,
     bridge::{PERSON, short},
+    event::Reason,
     identity::LoopKind,
     review::render,
 };
@@ -17,6 +18,7 @@ use segue_view::{
 use serde_json::{Value, json};
 
 use crate::{
+    commands::go_on::check_whole,
     context::{Context, print, say, view_error},
     error::{CommandError, CommandResult},
 };
@@ -25,7 +27,7 @@ use crate::{
 ///
 /// Without a SESSION, all pairs of this repository with where they stand. With one, its messages and
 /// verdicts. With `send`, a message to one of the participants: it is delivered once, at the latest
-/// with the next thing that the recipient is asked.
+/// with the recipient's next prompt.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   segue bridge                      all pairs of this repository
@@ -66,6 +68,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     };
     let found = context.find(Some(&selector))?;
     let session = found.open(&context.home)?;
+    check_whole(&session)?;
     match args.action {
         None => show(context, &session, &found.selector()),
         Some(Action::Send { to, message }) => {
@@ -82,13 +85,13 @@ fn list(context: &Context, all: bool) -> CommandResult {
     for row in listing.rows.iter().filter(|row| row.loop_kind == LoopKind::Pair) {
         let Ok(session) = context.home.open(&row.at) else { continue };
         let selector = row.number.map_or_else(|| row.at.id.to_string(), |n| n.to_string());
-        rows.push((selector, row.status(), session.state().clone()));
+        rows.push((selector, row.status(), session));
     }
     if context.json {
         let rows: Vec<Value> = rows
             .iter()
-            .map(|(selector, status, state)| {
-                let mut counts = counts(state);
+            .map(|(selector, status, session)| {
+                let mut counts = counts(session);
                 counts["session"] = json!(selector);
                 counts["status"] = json!(segue_view::json::status_word(*status));
                 counts
@@ -102,13 +105,14 @@ fn list(context: &Context, all: bool) -> CommandResult {
         return Ok(Exit::Done);
     }
     let look = context.out();
-    for (selector, status, state) in rows {
+    for (selector, status, session) in rows {
+        let state = session.state();
         let number = look.paint(Paint::Bold, &format!("#{selector}"));
         let text = format!(
             "{status} · iteration {} · messages {} · done {} · pass {} · fail {}",
             state.review.iteration,
             state.bridge.total(),
-            is_done(&state),
+            is_done(state),
             state.review.passes,
             state.review.fails,
         );
@@ -119,23 +123,25 @@ fn list(context: &Context, all: bool) -> CommandResult {
     Ok(Exit::Done)
 }
 
-/// Whether the worker has said the word for "done", or there is none and the work has passed.
+/// Whether the worker has said the word for "done"; where there is none, whether it is done.
 fn is_done(state: &State) -> bool {
     match state.terms() {
         Some(terms) if terms.done.is_some() => {
             state.review.done_in == state.turn.number && state.turn.number > 0
         }
-        Some(terms) => state.round().is_some_and(|round| round.passes(terms)),
-        None => false,
+        _ => state.stop.as_ref().is_some_and(|stop| stop.reason == Reason::Done),
     }
 }
 
-fn counts(state: &State) -> Value {
+/// The counts, with those messages that nobody has recorded yet.
+fn counts(session: &Session) -> Value {
+    let state = session.state();
+    let fresh = bridge::unrecorded(session).map_or(0, |list| list.len());
     json!({
         "iteration": state.review.iteration,
         "max_iterations": state.caps.iterations,
-        "messages": state.bridge.total(),
-        "not_delivered": state.bridge.waiting.len(),
+        "messages": state.bridge.total() + fresh as u64,
+        "not_delivered": state.bridge.waiting.len() + fresh,
         "done_signal": is_done(state),
         "passes": state.review.passes,
         "fails": state.review.fails,
@@ -148,13 +154,16 @@ fn show(context: &Context, session: &Session, selector: &str) -> CommandResult {
     let state = session.state();
     let mut talk = Vec::new();
     session.for_each(|event| {
-        let talks = matches!(event.body, Body::MessageSent(_) | Body::VerdictGiven(_));
+        let talks = matches!(
+            event.body,
+            Body::MessageSent(_) | Body::ReviewStarted(_) | Body::VerdictGiven(_)
+        );
         if talks || !delivered_by(&event).is_empty() {
             talk.push(event);
         }
     })?;
     if context.json {
-        let mut all = counts(state);
+        let mut all = counts(session);
         all["session"] = json!(selector);
         all["messages_list"] = messages(session, &talk)?;
         all["verdicts"] = verdicts(&talk);
@@ -165,9 +174,11 @@ fn show(context: &Context, session: &Session, selector: &str) -> CommandResult {
     let (iteration, most) = (state.review.iteration, state.caps.iterations);
     let most = most.map(|most| format!(" of {most}")).unwrap_or_default();
     print(&format!("  Iteration:      {iteration}{most}"));
-    let waiting = state.bridge.waiting.len();
+    let fresh = bridge::unrecorded(session)?;
+    let waiting = state.bridge.waiting.len() + fresh.len();
     let waiting = if waiting == 0 { String::new() } else { format!(" ({waiting} not delivered)") };
-    print(&format!("  Total Messages: {}{waiting}", state.bridge.total()));
+    let total = state.bridge.total() + fresh.len() as u64;
+    print(&format!("  Total Messages: {total}{waiting}"));
     print(&format!("  Done Signal:    {}", is_done(state)));
     print(&format!("  Pass Count:     {}", state.review.passes));
     print(&format!("  Fail Count:     {}", state.review.fails));
@@ -181,6 +192,12 @@ fn show(context: &Context, session: &Session, selector: &str) -> CommandResult {
                 segue_view::render::event_line(event, &look, segue_view::render::Detail::Short)
         {
             print(&line);
+        }
+    }
+    for (to, letter) in fresh {
+        print(&sanitize(&format!("✉ {} → {to} · not delivered yet", letter.from)));
+        for line in style::wrap(&letter.text, look.width.saturating_sub(2)) {
+            print(&format!("  {}", sanitize(&line)));
         }
     }
     Ok(Exit::Done)
@@ -215,6 +232,16 @@ fn messages(session: &Session, talk: &[Event]) -> Result<Value, CommandError> {
             "sent_at": event.at,
             "delivered": !waiting.iter().any(|one| one.id == id),
             "delivered_at": reached(id),
+        }));
+    }
+    for (to, letter) in bridge::unrecorded(session)? {
+        list.push(json!({
+            "id": letter.id,
+            "short": short(&letter.id),
+            "from": letter.from,
+            "to": to,
+            "text": letter.text,
+            "delivered": false,
         }));
     }
     Ok(Value::Array(list))

@@ -158,12 +158,12 @@ fn scratch(home: &Path) -> io::Result<File> {
 /// What a command said, where it failed, or where what it says is all that it does.
 fn last_words(mut child: Child, mut said: File, is_short: bool) -> Option<String> {
     let status = child.wait().ok()?;
-    if status.success() && !is_short {
-        return None;
-    }
     let mut bytes = Vec::new();
     said.rewind().and_then(|()| said.read_to_end(&mut bytes)).ok()?;
-    Some(in_one_line(&String::from_utf8_lossy(&bytes), status))
+    let said = String::from_utf8_lossy(&bytes);
+    // A run says how it went in the table; where it did not come to one, that is said.
+    let ran = !said.contains("nothing to do");
+    (!status.success() || is_short || !ran).then(|| in_one_line(&said, status))
 }
 
 /// What happened, and the command that helps: an error and its first hint, or how the session

@@ -8,7 +8,7 @@ use segue_view::style::{self, Paint};
 use serde_json::json;
 
 use crate::{
-    commands::carry,
+    commands::{carry, go_on::check_whole},
     context::{Context, say},
     error::{CommandError, CommandResult},
 };
@@ -43,6 +43,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let found = context.find(args.session.as_deref())?;
     let selector = found.selector();
     let session = found.open(&context.home)?;
+    check_whole(&session)?;
     let name = session.state().name.clone().unwrap_or_else(|| format!("session-{selector}"));
     let name = name.replace(['/', ' '], "-");
     let out = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.segue")));

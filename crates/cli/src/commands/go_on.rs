@@ -16,6 +16,7 @@ use segue_core::{
 };
 use segue_journal::{Session, lock::Lock, session::Mended};
 use segue_loops::{
+    bridge,
     keep::Keeper,
     launch::{self, Asked, Resume},
     place::Place,
@@ -102,6 +103,9 @@ pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> Com
     let about = |error: CommandError| error.about(&selector);
     if asked.prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
         return Err(CommandError::usage("the prompt is empty"));
+    }
+    if let Some(word) = &asked.with {
+        known_agent(word).ok_or_else(|| no_such_agent(word))?;
     }
     let session = found.open(&context.home)?;
     check_whole(&session)?;
@@ -210,6 +214,11 @@ impl Going<'_> {
         let permission = asked.permission.unwrap_or_else(|| state.permission());
         let permission = terms(with.unwrap_or(state.agent()), permission);
         let mut notes = back.map(rewind_lines).unwrap_or_default();
+        match waiting(session) {
+            0 => {}
+            1 => notes.push(("messages", "1 for the worker, which gets it".to_owned())),
+            n => notes.push(("messages", format!("{n} for the worker, which gets them"))),
+        }
         if let Some(begun) = &state.rewind.under_way {
             let turn = begun.to_turn;
             let text =
@@ -294,10 +303,19 @@ fn launch_resume(
     conclude(context, watcher, selector, &dir, &stop)
 }
 
+/// How many messages wait for the worker.
+fn waiting(session: &Session) -> usize {
+    bridge::waiting_for(session, session.state().worker()).map_or(0, |list| list.len())
+}
+
 fn nothing_to_do(session: &Session, asked: &Request) -> bool {
     let state = session.state();
     let stopped = state.phase == Phase::Stopped && !decide::is_resumable(state);
-    stopped && asked.prompt.is_none() && asked.rewind.is_none() && state.rewind.under_way.is_none()
+    stopped
+        && waiting(session) == 0
+        && asked.prompt.is_none()
+        && asked.rewind.is_none()
+        && state.rewind.under_way.is_none()
 }
 
 fn say_nothing_to_do(context: &Context, session: &Session, selector: &str) -> CommandResult {

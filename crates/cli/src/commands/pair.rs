@@ -50,8 +50,9 @@ pub(crate) struct Args {
     /// Who works: an agent, or AGENT@MODEL [default: codex]
     #[arg(long, short, value_name = "AGENT", visible_alias = "agent")]
     worker: Option<String>,
-    /// Who reviews: agents, each perhaps with @MODEL, with commas between them; also several times
-    /// [default: claude]
+    /// Who reviews: agents, each perhaps with @MODEL, with commas between them; also several times,
+    /// as commands of your own have to be; or none
+    /// [default: claude, or codex where claude works]
     #[arg(long, short, value_name = "AGENTS")]
     reviewer: Vec<String>,
     /// Who reviews, in other words: claude, codex, or claudex for both
@@ -85,11 +86,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// Work in a worktree of the session's own; what passes is committed on its branch
-    #[arg(long)]
+    #[arg(long, overrides_with = "no_worktree")]
     worktree: bool,
-    /// Work in the background, and show everybody side by side in tmux
+    /// Not so, whatever the settings say
     #[arg(long)]
+    no_worktree: bool,
+    /// Work in the background, and show everybody side by side in tmux
+    #[arg(long, overrides_with = "no_tmux")]
     tmux: bool,
+    /// Not so, whatever the settings say
+    #[arg(long)]
+    no_tmux: bool,
     /// Who takes the place of an agent that runs into its limit, in this order: codex,gemini
     #[arg(long, value_name = "AGENTS", help_heading = "Limits and hand-offs")]
     fallback: Option<String>,
@@ -116,14 +123,20 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     }
     let config = context.config()?;
     let switched = |name: &str| config.get(name) == Some("on");
-    let tmux = args.tmux || switched("pair.tmux");
+    let tmux = !args.no_tmux && (args.tmux || switched("pair.tmux"));
+    let worktree = !args.no_worktree && (args.worktree || switched("pair.worktree"));
     if tmux {
         attach::check(context)?;
     }
     let given = args.task.as_deref().or(args.prompt.as_deref());
     let prompt = read_prompt(context, given, args.prompt_file.as_deref(), "segue pair")?;
     let worker = worker(&config, &args)?;
+    if args.permission == Some(Permission::ReadOnly) {
+        return Err(CommandError::usage("a worker that may only read can change nothing")
+            .hint("segue run AGENT \"…\" --permission read-only asks one agent"));
+    }
     let seats = seats(&config, &args, &worker.agent)?;
+    let done = done(&config, &args)?;
     let wishes =
         Wishes { model: worker.model.as_deref(), permission: args.permission, ..Wishes::default() };
     let caps = caps(&config, &args);
@@ -142,17 +155,12 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         prompt,
         proof: args.proof.clone().or_else(|| config.get("pair.proof").map(str::to_owned)),
         proof_secs: proof_secs(&config, args.proof_time),
-        pair: Some(Terms {
-            reviewers,
-            consensus: consensus(&config, &args),
-            done: done(&config, &args)?,
-            tmux,
-        }),
+        pair: Some(Terms { reviewers, consensus: consensus(&config, &args), done, tmux }),
         caps,
         lineage: None,
         packet: None,
         fallback: fallback(&config, args.fallback.as_deref())?,
-        worktree: args.worktree || switched("pair.worktree"),
+        worktree,
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
@@ -192,6 +200,9 @@ fn resumed(context: &Context, args: Args, selector: &str) -> CommandResult {
     go_on(context, &found, request)
 }
 
+/// In place of a reviewer: the worker is alone.
+const NOBODY: &str = "none";
+
 /// Somebody as they were named: `codex`, `claude@opus`, `native@script:review.toml`.
 struct Named {
     agent: String,
@@ -221,13 +232,27 @@ fn worker(config: &Config, args: &Args) -> Result<Named, CommandError> {
 fn seats(config: &Config, args: &Args, worker: &str) -> Result<Vec<Seat>, CommandError> {
     let words: Vec<String> = match (&args.review, args.reviewer.is_empty()) {
         _ if args.claude_only || args.codex_only => Vec::new(),
-        (Some(who), _) => match who.as_str() {
-            "claudex" => vec!["claude".to_owned(), "codex".to_owned()],
-            who => vec![who.to_owned()],
+        (Some(who), _) => vec![who.to_owned()],
+        (None, true) => match config.get("pair.reviewers") {
+            Some(list) => crate::config::words(list),
+            None if worker == "claude" => vec!["codex".to_owned()],
+            None => vec!["claude".to_owned()],
         },
-        (None, true) => crate::config::words(config.get("pair.reviewers").unwrap_or("claude")),
         (None, false) => args.reviewer.iter().flat_map(|list| listed(list)).collect(),
     };
+    if args.claude_only || args.codex_only || words == [NOBODY] {
+        return Ok(Vec::new());
+    }
+    // An empty variable in a script is no wish for work that nobody looks at.
+    if words.is_empty() {
+        return Err(CommandError::usage("nobody is named to review")
+            .hint(format!("--reviewer {NOBODY}, if that is what you want")));
+    }
+    let both = |word: &'_ String| match word.as_str() {
+        "claudex" => vec!["claude".to_owned(), "codex".to_owned()],
+        _ => vec![word.clone()],
+    };
+    let words: Vec<String> = words.iter().flat_map(both).collect();
     let agents: Vec<Named> = words.iter().map(|word| named(word)).collect::<Result<_, _>>()?;
     let all = std::iter::once(worker).chain(agents.iter().map(|one| one.agent.as_str()));
     let names = names(all).into_iter().skip(1);

@@ -2,12 +2,13 @@
 
 use segue_core::Exit;
 use segue_loops::worktree::Leavings;
+use segue_runner::tmux::Tmux;
 use segue_view::style;
 use serde_json::json;
 
 use crate::{
     background,
-    commands::ask,
+    commands::{ask, go_on::check_whole},
     context::{Context, say},
     error::{CommandError, CommandResult},
 };
@@ -34,6 +35,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     for text in &args.sessions {
         let found = context.find(Some(text))?;
         let Some(at) = found.at.clone() else {
+            if let Ok(session) = found.open(&context.home) {
+                check_whole(&session)?;
+            }
             let path = found.dir.display();
             return Err(CommandError::usage(format!("{path} is not in this home"))
                 .hint("a session outside of a home is removed like any directory"));
@@ -73,6 +77,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             .remove(&at, &context.me())
             .map_err(|error| CommandError::from(error).about(&selector))?;
         background::forget(context, &selector)?;
+        // Without tmux nothing shows it.
+        if let Ok(tmux) = Tmux::find(&context.cwd) {
+            let _ = tmux.close(&at.id.to_string());
+        }
         if let Some(leavings) = leavings {
             for trouble in leavings.remove() {
                 say(&format!("note: {trouble}"));

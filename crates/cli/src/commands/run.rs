@@ -246,6 +246,20 @@ pub(crate) fn repo_of(workspace: &Path) -> Result<RepoRef, CommandError> {
     Ok(RepoRef { id, identity, head, branch })
 }
 
+/// A worktree needs a repository.
+fn check_git(workspace: &Path) -> Result<(), CommandError> {
+    let Ok(repo) = segue_workspace::identify(workspace) else { return Ok(()) };
+    let wrong = |what: &str, hint: &str| {
+        let message = format!("{} {what}: there can be no worktree", workspace.display());
+        Err(CommandError::usage(message).hint(hint))
+    };
+    match repo.kind {
+        segue_workspace::Kind::NoGit => wrong("is in no git repository", "git init makes one"),
+        _ if repo.head.is_none() => wrong("has no commit yet", "git commit makes one"),
+        _ => Ok(()),
+    }
+}
+
 /// Creates a session and works on it.
 pub(crate) fn launch_new(
     context: &Context,
@@ -257,6 +271,11 @@ pub(crate) fn launch_new(
 ) -> CommandResult {
     // Before there is a session that could not be started.
     worker.check_price(new.caps)?;
+    let mut left_behind = 0;
+    if new.worktree {
+        check_git(&new.workspace)?;
+        left_behind = segue_workspace::worktree::uncommitted(&new.workspace).unwrap_or(0);
+    }
     let (agent, permission) = (new.agent.clone(), new.permission);
     let limit_key = limit_key(&agent, new.model.as_deref());
     let mut watcher = Watcher::new(context);
@@ -275,6 +294,13 @@ pub(crate) fn launch_new(
         None => None,
     };
     watcher.began(number, &dir);
+    match left_behind {
+        0 => {}
+        n => watcher.remark(&format!(
+            "{} not committed, and so not in the worktree",
+            style::count(n as u64, "file")
+        )),
+    }
     if let Some(terms) = terms(&agent, permission) {
         watcher.remark(&format!("{agent} may {terms}"));
     }

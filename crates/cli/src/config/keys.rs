@@ -84,9 +84,10 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "pair.reviewers",
         None,
-        Some("claude"),
+        None,
         Kind::Text,
-        "Who reviews in a pair when nobody is named: claude,codex.",
+        "Who reviews in a pair when nobody is named: claude,gemini. Unless it is set, claude; or \
+         codex, where claude works.",
     ),
     key(
         "pair.max_iterations",

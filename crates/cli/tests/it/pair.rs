@@ -188,8 +188,11 @@ fn neither_an_empty_diff_nor_a_failing_proof_can_pass() {
     let idle = "[[reply]]\ntext = \"All done, PASS.\"\nrepeat = true\n";
     let (env, mut args) = pair(&[PASS]);
     args[3] = model(&env, "worker", idle);
-    let output = run(&env, &args, &["--max-iterations", "2"]);
+    let output = run(&env, &args, &[]);
+    // It is asked once more, and no further money is spent on it.
     assert_eq!(output.status, 3, "{}", output.stderr);
+    assert_eq!(show(&env, "1")["stop"]["reason"], "looping");
+    assert_eq!(data(&env, 1, "turn.started").len(), 2);
     assert_eq!(verdicts(&env), []);
     assert_eq!(data(&env, 1, "review.started")[0]["files"], 0);
     let told = data(&env, 1, "turn.started")[1]["prompt"]["text"].as_str().unwrap().to_owned();
@@ -244,7 +247,7 @@ FINISHED
     let worker = model(&env, "worker", &text);
     let output = segue(
         &env,
-        &["pair", "Do it", "--worker", &worker, "--reviewer", "", "--done", "FINISHED"],
+        &["pair", "Do it", "--worker", &worker, "--reviewer", "none", "--done", "FINISHED"],
     );
     assert_eq!(output.status, 0, "{}", output.stderr);
     assert!(output.stderr.contains("the agent has said FINISHED"), "{}", output.stderr);
@@ -384,7 +387,7 @@ fn a_message_from_outside_reaches_its_recipient_once_and_in_order() {
     model(&env, "reviewer-0", &format!("{PASS}{PASS}"));
     let output = segue(&env, &["resume", "1"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
-    // The work had passed, and a person had something to say: one more turn, one more review.
+    // The work had passed, and a person had something to say: one more turn.
     let turns = data(&env, 1, "turn.started");
     assert_eq!((turns.len(), &turns[1]["cause"]), (2, &json!("message")));
     let told = turns[1]["prompt"]["text"].as_str().unwrap();
@@ -516,7 +519,7 @@ fn what_passes_is_on_a_branch_of_its_own() {
     assert!(question.contains("+more") && !question.contains("+echo hello"), "{question}");
     assert!(question.contains("Now more.txt"));
     assert_eq!(data(&env, 1, "review.started").pop().unwrap()["iteration"], 1);
-    assert_eq!(git(&["log", "--format=%s", branch]), "Write greet.sh\nWrite greet.sh\nbase\n");
+    assert_eq!(git(&["log", "--format=%s", branch]), "Now more.txt\nWrite greet.sh\nbase\n");
 }
 
 #[test]
@@ -585,4 +588,85 @@ fn a_pair_works_in_a_plain_directory_and_travels_whole() {
     let at = fs::read_to_string(env.path("other").join("numbers/1")).unwrap();
     let theirs = env.path("other").join("sessions").join(at.trim()).join("reviewers/native-2");
     assert!(theirs.join("journal.jsonl").exists(), "its reviewers came along");
+}
+
+#[test]
+fn what_was_said_to_a_pair_that_stands_still_is_seen_and_delivered_and_travels() {
+    let (env, args) = pair(&[&format!("{FAIL}{PASS}{PASS}")]);
+    assert_eq!(run(&env, &args, &[]).status, 0);
+    let output = segue(&env, &["bridge", "1", "send", "worker", "Mind the docs"]);
+    assert!(output.stderr.ends_with("\nsegue resume 1\n"), "{}", output.stderr);
+    let shown = segue(&env, &["bridge", "1"]).stdout;
+    assert!(shown.contains("Total Messages: 2 (1 not delivered)"), "{shown}");
+    assert!(shown.contains("person → native · not delivered yet\n  Mind the docs"), "{shown}");
+    let bundle = env.path("pair.segue");
+    let output = segue(&env, &["export", "1", "--output", bundle.to_str().unwrap()]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let elsewhere =
+        |args: &[&str]| Output::of(env.command(args).env("SEGUE_HOME", env.path("other"))).unwrap();
+    assert_eq!(elsewhere(&["import", bundle.to_str().unwrap()]).status, 0);
+    assert!(elsewhere(&["bridge", "1"]).stdout.contains("Mind the docs"));
+
+    // The hint holds: it goes on for the message alone, and since nothing changes, what was
+    // accepted still is.
+    let output = segue(&env, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let turns = data(&env, 1, "turn.started");
+    assert_eq!((turns.len(), &turns[2]["cause"]), (3, &json!("message")));
+    assert_eq!(data(&env, 1, "session.stopped").pop().unwrap()["reason"], "done");
+    assert!(segue(&env, &["resume", "1"]).stderr.contains("nothing to do"));
+}
+
+#[test]
+fn exactly_what_was_reviewed_is_committed() {
+    let meddler = r#"exec:cat > /dev/null; echo evil > evil.txt; echo worse >> greet.sh; printf '\140\140\140segue\n{"verdict":"pass"}\n\140\140\140\n'"#;
+    let (env, mut args) = pair(&[]);
+    args.extend(["--reviewer".to_owned(), meddler.to_owned()]);
+    let output = run(&env, &args, &["--worktree"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("changed since the review, and not committed: "));
+    let git = |args: &[&str]| env.git(args).unwrap().stdout;
+    let branch = "segue/1-write-greet-sh";
+    assert_eq!(git(&["show", &format!("{branch}:greet.sh")]), "echo helo\n");
+    assert_eq!(git(&["ls-tree", "--name-only", branch]), "base.txt\ngreet.sh\n");
+    // It is not taken away, either.
+    let place = show(&env, "1")["workspace"].as_str().unwrap().to_owned();
+    assert_eq!(fs::read_to_string(format!("{place}/greet.sh")).unwrap(), "echo helo\nworse\n");
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_before_anything_is_begun() {
+    let (env, args) = pair(&[PASS]);
+    assert_eq!(run(&env, &args, &[]).status, 0);
+    let part = env.session_dir(1).unwrap().join("reviewers/native-2");
+    let part = part.to_str().unwrap();
+    let worker = &args[3];
+    for (words, status, said) in [
+        (&["pair", "x", "--worker", worker, "--reviewer", ""][..], 2, "nobody is named to review"),
+        (&["pair", "x", "--worker", worker, "--permission", "read-only"], 2, "may only read"),
+        (
+            &["pair", "x", "--worker", worker, "--consensus", "most"],
+            2,
+            "none of all, any, majority",
+        ),
+        (&["pair", "x", "--worker", worker, "--done", ""], 2, "takes one line"),
+        (&["pair", "x", "--worker", "cluade"], 127, "did you mean claude?"),
+        (&["pair", "--session", ""], 2, "the session is empty"),
+        (&["resume", part], 2, "the session of a reviewer"),
+        (&["bridge", part, "send", "worker", "Hello"], 2, "the session of a reviewer"),
+        (&["rm", part, "--force"], 2, "the session of a reviewer"),
+        (&["export", part], 2, "the session of a reviewer"),
+        (&["resume", "1", "--with", "nosuch"], 127, "there is no agent `nosuch`"),
+    ] {
+        let output = segue(&env, words);
+        assert_eq!(output.status, status, "{words:?}: {}", output.stderr);
+        assert!(output.stderr.contains(said), "{words:?}: {}", output.stderr);
+    }
+    let fresh = crate::support::env();
+    let worker = model(&fresh, "worker", WORKER);
+    let output =
+        segue(&fresh, &["pair", "x", "--worker", &worker, "--reviewer", &worker, "--worktree"]);
+    assert_eq!(output.status, 2);
+    assert!(output.stderr.contains("is in no git repository"), "{}", output.stderr);
+    assert!(!fresh.home().join("sessions").exists());
 }

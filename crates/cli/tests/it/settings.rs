@@ -37,8 +37,9 @@ fn the_list_says_what_holds_and_why() {
     offer                    never   SEGUE_OFFER        What `segue run` does where a session can be
                                                         resumed: ask, or never.
     pair.worker              codex   default            Who works in a pair when no worker is named.
-    pair.reviewers           claude  default            Who reviews in a pair when nobody is named:
-                                                        claude,codex.
+    pair.reviewers           –                          Who reviews in a pair when nobody is named:
+                                                        claude,gemini. Unless it is set, claude; or
+                                                        codex, where claude works.
     pair.max_iterations      20      default            The most attempts of a pair's worker at one
                                                         task.
     pair.consensus           all     default            How many reviewers have to let the work pass:

@@ -168,8 +168,8 @@ fn without_a_commit_or_a_repository_there_is_an_error_and_no_session() {
             git(&env, &["init", "-q"]);
         }
         let output = segue(&env, &["run", "Do one", "--model", &model, "--worktree"]);
-        assert_eq!(output.status, 1, "{}", output.stderr);
-        assert!(output.stderr.contains("error: the worktree: "), "{}", output.stderr);
+        assert_eq!(output.status, 2, "{}", output.stderr);
+        assert!(output.stderr.contains(": there can be no worktree"), "{}", output.stderr);
         let why = if with_git { "no commit yet" } else { "no git repository" };
         assert!(output.stderr.contains(why), "{}", output.stderr);
         let listed = segue(&env, &["list", "--all", "--json"]).stdout;

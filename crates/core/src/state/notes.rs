@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{State, beginning};
 use crate::{
     event::{
-        Blocker, Body, CheckpointTaken, Decision, Event, FileStatus, ProgressReported,
+        Blocker, Body, Cause, CheckpointTaken, Decision, Event, FileStatus, ProgressReported,
         ToolReturned, ToolStatus,
     },
     packet::{self, Packet},
@@ -160,7 +160,7 @@ impl State {
                 }
             }
             Body::TurnStarted(started)
-                if turn > 1 && started.cause == crate::event::Cause::Person =>
+                if turn > 1 && matches!(started.cause, Cause::Person | Cause::Message) =>
             {
                 let what = beginning(&started.prompt, MOST_PROMPT);
                 push(&mut self.notes.prompts, Noted { turn, what }, MOST_PROMPTS);

@@ -24,6 +24,9 @@ pub struct Review {
     /// Which attempt at the task the worker is at, from 1 on.
     #[serde(default)]
     pub iteration: u32,
+    /// How many turns in a row have changed nothing, in this run.
+    #[serde(default)]
+    pub idle: u32,
     /// The last review.
     #[serde(default)]
     pub round: Option<Round>,
@@ -184,12 +187,14 @@ impl State {
     }
 
     fn review_began(&mut self, turn: u32, started: &ReviewStarted) {
+        let idle = started.files == Some(0);
+        self.review.idle = if idle { self.review.idle + 1 } else { 0 };
         self.review.round = Some(Round {
             turn,
             iteration: started.iteration,
             from: started.from.clone(),
             to: started.to.clone(),
-            empty: started.files == Some(0),
+            empty: idle,
             verdicts: Vec::new(),
         });
     }
@@ -251,9 +256,12 @@ impl State {
         if !cause.is_another_attempt() {
             return;
         }
-        // What was accepted is behind us: whatever is asked for now is another task.
+        // What was accepted is behind us.
         if let Some(round) = self.round().filter(|round| round.passes(terms)) {
             self.review.accepted = round.to.clone().or(self.review.accepted.take());
+        }
+        // What a person asks for is another task.
+        if cause == Cause::Person {
             self.review.iteration = 0;
         }
         self.review.iteration += 1;

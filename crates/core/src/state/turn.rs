@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    event::{Event, ModelStop, Outcome, ProofReturned, ToolStatus},
+    event::{Cause, Event, ModelStop, Outcome, ProofReturned, ToolStatus},
     usage::Micros,
     validation::Check,
 };
@@ -17,6 +17,9 @@ pub struct Turn {
     /// Who it was given to.
     #[serde(default)]
     pub agent: String,
+    /// Who asked for it.
+    #[serde(default)]
+    pub cause: Option<Cause>,
     /// What it answers, where the question has a name.
     #[serde(default)]
     pub question: Option<String>,

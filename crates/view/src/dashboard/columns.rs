@@ -15,6 +15,7 @@ use crate::{
 const GAP: usize = 2;
 const MARK: &str = "▸ ";
 const TASK_WIDTH: usize = 28;
+const AGENTS_WIDTH: usize = 18;
 
 /// A column: its head, how wide it is at least (so that little jumps), and how much must be left
 /// for what was said, or else it is left out. They go from the last of [`GIVE_WAY`] on.
@@ -67,7 +68,7 @@ fn cells(row: &Row, now: Timestamp) -> Cells {
         number(row),
         row.status().to_string(),
         progress(row),
-        agents(row),
+        shorten(&agents(row), AGENTS_WIDTH).into_owned(),
         spend(row),
         age.strip_suffix(" ago").unwrap_or(&age).to_owned(),
         shorten(&sanitize(task(row)), TASK_WIDTH).into_owned(),

@@ -47,14 +47,17 @@ impl Out<'_> {
 
     fn review_started(&mut self, started: &ReviewStarted) {
         let files = match started.files {
-            Some(0) => " · nothing has changed".to_owned(),
+            Some(0) => " · nothing has changed, so nobody is asked".to_owned(),
             Some(files) => format!(" · {}", count(files, "file")),
             None => " · the files can't be compared".to_owned(),
         };
-        let who = sanitize(&started.reviewers.join(", ")).into_owned();
+        let who = match started.files {
+            Some(0) => String::new(),
+            _ => format!(" · {}", sanitize(&started.reviewers.join(", "))),
+        };
         let text = [
             (Paint::Bold, format!("review {}", started.iteration)),
-            (Paint::Plain, format!(" · {who}")),
+            (Paint::Plain, who),
             (Paint::Dim, files),
         ];
         self.line(0, (Paint::Cyan, "◇"), &text);

@@ -54,7 +54,8 @@ impl<'a> Face<'a> {
 
     /// What was spent is said elsewhere.
     fn keep_last(&mut self, event: &Event) {
-        if matches!(event.body, Body::ModelReplied(_) | Body::UsageReported(_)) {
+        let begins = matches!(event.body, Body::SessionResumed(_) | Body::SessionStarted(_));
+        if begins || matches!(event.body, Body::ModelReplied(_) | Body::UsageReported(_)) {
             return;
         }
         let text = event_line(event, &Style::plain(WIDE), Detail::Short);
