@@ -2,7 +2,7 @@
 
 mod face;
 
-use std::{path::Path, thread, time::Duration};
+use std::{io::IsTerminal, path::Path, thread, time::Duration};
 
 use segue_core::{Event, Exit, State, selector::Selector, state::Phase};
 use segue_journal::{Session, session::JOURNAL, tail::Tail};
@@ -16,6 +16,9 @@ use crate::{
 };
 
 const LOOK: Duration = Duration::from_millis(50);
+
+/// How often it is looked whether a pane has its width.
+const SETTLE_LOOKS: u32 = 5;
 
 /// After so many looks without an event, it is checked whether the writer still lives.
 const LOOKS_BEFORE_PROBE: u32 = 20;
@@ -100,6 +103,9 @@ fn follow(
 ) -> Result<Option<Exit>, CommandError> {
     let session = found.open(&context.home)?;
     let mut face = Face::new(context, args.status, args.stay, found);
+    if args.stay {
+        settle(context);
+    }
     let last = args.last.unwrap_or(if args.stay { LAST_TO_STAY } else { LAST });
     let mut events: Vec<Event> = session.newest_first()?.take(last).collect();
     events.reverse();
@@ -141,6 +147,22 @@ fn follow(
         face.draw(&state, alive);
         quiet += 1;
         thread::sleep(LOOK);
+    }
+}
+
+/// A pane that was just made gets its width when those beside it are made: what is printed before
+/// would be broken at the wrong place.
+fn settle(context: &Context) {
+    if !std::io::stdout().is_terminal() {
+        return;
+    }
+    let mut width = context.out().width;
+    for _ in 0..SETTLE_LOOKS {
+        thread::sleep(LOOK * 4);
+        let now = context.out().width;
+        if std::mem::replace(&mut width, now) == now {
+            return;
+        }
     }
 }
 
