@@ -22,6 +22,7 @@ pub mod schema;
 pub mod selector;
 pub mod state;
 pub mod status;
+pub mod tasks;
 pub mod usage;
 pub mod validation;
 
