@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use segue_core::Exit;
+use segue_core::{Exit, tasks::Wrong};
 use segue_loops::launch::LaunchError;
 use serde_json::json;
 
@@ -13,12 +13,13 @@ pub(crate) type CommandResult = Result<Exit, CommandError>;
 pub(crate) struct CommandError {
     pub(crate) exit: Exit,
     message: String,
+    problems: Vec<Wrong>,
     hints: Vec<String>,
 }
 
 impl CommandError {
     pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
-        Self { exit, message: message.into(), hints: Vec::new() }
+        Self { exit, message: message.into(), problems: Vec::new(), hints: Vec::new() }
     }
 
     pub(crate) fn failed(message: impl Into<String>) -> Self {
@@ -31,6 +32,12 @@ impl CommandError {
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
+        self
+    }
+
+    /// With everything that is wrong in the files that were read, and where.
+    pub(crate) fn problems(mut self, problems: Vec<Wrong>) -> Self {
+        self.problems.extend(problems);
         self
     }
 
@@ -52,15 +59,22 @@ impl CommandError {
 
     /// As one JSON object on one line.
     pub(crate) fn to_json(&self) -> String {
-        let Self { exit, message, hints } = self;
-        json!({ "error": { "status": exit.code(), "message": message, "hints": hints } })
-            .to_string()
+        let Self { exit, message, problems, hints } = self;
+        let mut error = json!({ "status": exit.code(), "message": message, "hints": hints });
+        if !problems.is_empty() {
+            error["problems"] = json!(problems);
+        }
+        json!({ "error": error }).to_string()
     }
 }
 
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "error: {}", self.message)?;
+        // At the start of a line, where editors look for a place to jump to.
+        for problem in &self.problems {
+            write!(f, "\n{problem}")?;
+        }
         for hint in &self.hints {
             write!(f, "\n  hint: {hint}")?;
         }

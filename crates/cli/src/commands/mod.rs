@@ -31,6 +31,7 @@ mod rm;
 mod run;
 mod show;
 mod stop;
+mod tasks;
 mod verify;
 mod watch;
 mod worker;
@@ -41,6 +42,7 @@ use crate::{context::Context, error::CommandResult};
 pub(crate) enum Command {
     Run(run::Args),
     Pair(Box<pair::Args>),
+    Tasks(tasks::Args),
     Resume(resume::Args),
     Handoff(handoff::Args),
     Rewind(rewind::Args),
@@ -75,6 +77,7 @@ impl Command {
         match self {
             Self::Run(args) => run::run(context, args),
             Self::Pair(args) => pair::run(context, *args),
+            Self::Tasks(args) => tasks::run(context, args),
             Self::Bridge(args) => bridge::run(context, args),
             Self::Resume(args) => resume::run(context, args),
             Self::Handoff(args) => handoff::run(context, &args),

@@ -21,6 +21,7 @@ fn the_help_of_segue() {
     Commands:
       run          Start an agent on a prompt
       pair         One agent works, others review, until they agree
+      tasks        Write and check lists of tasks
       resume       Go on where a session stopped
       handoff      Write the packet for whoever goes on, or hand a running session to another agent
       rewind       Go back to the end of an earlier turn
@@ -555,6 +556,27 @@ fn the_help_of_what_keeps_house() {
 #[test]
 fn the_help_of_the_rest() {
     let env = env();
+    assert_snapshot!(help(&env, "tasks"), @"
+    Write and check lists of tasks
+
+    A list is a directory with an overview.md and a page such as T-001-find-notes.md for each task, or a
+    prd.json.
+
+    Usage: segue tasks [OPTIONS] <COMMAND>
+
+    Commands:
+      new    Write a small list of tasks that says itself what goes where
+      check  Check a list of tasks, and show what is in it
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+    Examples:
+      segue tasks new plan              a small list that says what goes where
+      segue tasks check plan            everything that is wrong with it
+      segue tasks check prd.json --json
+    ");
     assert_snapshot!(help(&env, "demo"), @"
     See it happen: a run is killed and resumed, another handed over and rewound, a third reviewed
 

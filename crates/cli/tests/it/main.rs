@@ -56,6 +56,8 @@ mod stand_ins;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod tasks;
+#[cfg(test)]
 mod terminal;
 #[cfg(test)]
 mod tmux;
