@@ -541,7 +541,8 @@ mod tests {
 
     #[test]
     fn a_list_is_more_than_its_pages() {
-        let table: [(&[(&str, &str)], &[&str]); 6] = [
+        type Pages = [(&'static str, &'static str)];
+        let table: [(&Pages, &[&str]); 6] = [
             (&[], &["overview.md: there is no such page", "T-001.md: there is no task"]),
             (
                 &[("overview.md", " \n<!-- a -->\n"), ("T-1.md", GOOD)],
