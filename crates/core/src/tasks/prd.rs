@@ -37,6 +37,7 @@ pub fn from_json(name: &str, text: &str) -> Result<List, Vec<Wrong>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader { name, text, wrong: Vec::new(), counted: (0, 1) };
     let list = reader.list();
+    reader.wrong.sort_by_key(|one| one.line);
     match reader.wrong.is_empty() {
         true => Ok(list.unwrap_or_default()),
         false => Err(reader.wrong),
@@ -270,7 +271,7 @@ mod tests {
         let surrogates = format!(
             "[\n{TASK},\n{{\"id\":\"T-2\",\n\"title\":\"\\ud800\",\"criteria\":[\"a\",\n\"\\udc00\"]}}]"
         );
-        let table: [(&str, &[&str]); 12] = [
+        let table: [(&str, &[&str]); 13] = [
             ("", &["1: EOF while parsing a value"]),
             ("\n\n[", &["3: EOF while parsing a list"]),
             ("[\n{},\n]", &["3: expected value"]),
@@ -282,6 +283,10 @@ mod tests {
             ("{\"tasks\":[],\n\"tasks\":[]}", &["2: duplicate field `tasks`"]),
             ("[\n{\"id\":\"T-1\",\n\"id\":\"T-2\"}]", &["3: duplicate field `id`"]),
             ("[{\"criteria\":[],\n\"acceptance_criteria\":[]}]", &["2: duplicate field"]),
+            (
+                "{\n\"tasks\":[\n{\"id\":\"T-1\",\"criteria\":[\"a\"]}],\n\"overview\":1}",
+                &["3: there is no `title`", "4: `overview` is not a string"],
+            ),
             (&surrogates, &["4: unexpected end of hex escape", "5: lone leading surrogate"]),
         ];
         for (text, expected) in table {
