@@ -3,6 +3,8 @@
 //! Each step is decided from the journal and leaves an event: a kill between any two of them is a
 //! resume that goes on with the next.
 
+use std::path::PathBuf;
+
 use segue_agents::{report, verdict};
 use segue_core::{
     Body, State,
@@ -18,6 +20,10 @@ use segue_core::{
     },
 };
 use segue_runner::{Halt, Supervisor, briefing, supervisor::capped, supervisor::stop};
+use segue_workspace::{
+    Status,
+    worktree::{self, Landing},
+};
 
 use crate::{
     bridge, keep,
@@ -326,55 +332,80 @@ pub(crate) fn feedback(supervisor: &Supervisor<'_>) -> String {
 }
 
 /// Puts what passed on the session's own branch. Where a crash came between the commit and its
-/// event, there is nothing left to commit, and that is recorded.
+/// event, the commit is found by its trailers, and recorded.
 pub(crate) fn commit(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>) -> Result<(), Halt> {
     let state = supervisor.state();
     let branch = state.worktree.as_ref().map(|tree| tree.plan.branch.clone()).unwrap_or_default();
     let seen = state.round().and_then(|round| round.to.clone()).unwrap_or_default();
-    let since = match shift.keeper.snapshots() {
-        Ok(snapshots) if !seen.is_empty() => match snapshots.differs(&seen, MOST_FILES) {
-            Ok((_, changed, _)) => changed.into_iter().map(|one| one.path).collect(),
-            Err(error) => {
-                let message = format!("what passed can't be compared with what is there: {error}");
-                return Err(stop(Reason::Failed, message).into());
-            }
-        },
-        _ => Vec::new(),
-    };
+    let since = changed_since(shift, &seen)?;
     if !since.is_empty() {
         let names = since.iter().take(3).map(|path| path.to_string_lossy().into_owned());
         let names = names.collect::<Vec<_>>().join(", ");
         supervisor.warn(format!("changed since the review, and not committed: {names}"))?;
     }
-    let message = message(supervisor)?;
-    let failed = |error: segue_workspace::worktree::WorktreeError| {
-        stop(Reason::Failed, format!("what passed could not be committed: {error}"))
+    let (message, trailers) = (title(supervisor)?, trailers(supervisor));
+    let landing = Landing {
+        branch: &branch,
+        message: &message,
+        trailers: &trailers,
+        since: &since,
+        seen: &seen,
+        even_if_empty: false,
     };
-    let commit =
-        segue_workspace::worktree::commit_all(&shift.workspace, &branch, &message, &since, &seen);
-    let commit = commit.map_err(failed)?;
+    let commit = worktree::commit_all(&shift.workspace, &landing).map_err(|error| {
+        stop(Reason::Failed, format!("what passed could not be committed: {error}"))
+    })?;
     let draft = supervisor.in_turn(WorkCommitted { commit, branch });
     supervisor.commit(draft).map(drop)
 }
 
-fn message(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
-    let (state, session) = (supervisor.state(), supervisor.session().session());
-    let Some(identity) = &state.identity else { return Ok(String::new()) };
-    // What was asked for last is what the commit is about.
-    let task = match state.notes.prompts.last() {
-        Some(asked) => asked.what.clone(),
-        None => session.text(&identity.prompt)?,
+/// All paths that are not as the reviewers saw them.
+fn changed_since(shift: &Shift<'_>, seen: &str) -> Result<Vec<PathBuf>, Halt> {
+    let snapshots = match shift.keeper.snapshots() {
+        Ok(snapshots) if !seen.is_empty() => snapshots,
+        _ => return Ok(Vec::new()),
     };
-    let title: String = task.lines().next().unwrap_or_default().trim().chars().take(72).collect();
+    let (_, changed, _) = snapshots.differs(seen, usize::MAX).map_err(|error| {
+        let message = format!("what passed can't be compared with what is there: {error}");
+        stop(Reason::Failed, message)
+    })?;
+    let mut paths = Vec::new();
+    for one in changed {
+        paths.push(one.path);
+        // It was there under its old name.
+        if let Status::Renamed { from } = one.status {
+            paths.push(from);
+        }
+    }
+    Ok(paths)
+}
+
+fn title(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
+    let (state, session) = (supervisor.state(), supervisor.session().session());
+    // What was asked for last is what the commit is about.
+    let task = match (state.notes.prompts.last(), &state.identity) {
+        (Some(asked), _) => asked.what.clone(),
+        (None, Some(identity)) => session.text(&identity.prompt)?,
+        (None, None) => String::new(),
+    };
+    let mut lines = task.lines().map(str::trim).filter(|line| !line.is_empty());
+    Ok(lines.next().unwrap_or_default().chars().take(72).collect())
+}
+
+fn trailers(supervisor: &Supervisor<'_>) -> Vec<(&'static str, String)> {
+    let (state, session) = (supervisor.state(), supervisor.session().session());
     let verdicts = state.round().map(|round| round.verdicts.clone()).unwrap_or_default();
     let verdicts =
         verdicts.iter().map(|(name, verdict)| format!("{name} {verdict:?}").to_lowercase());
     let verdicts = verdicts.collect::<Vec<_>>().join(", ");
-    let reviewed = match verdicts.is_empty() {
-        true => String::new(),
-        false => format!("Reviewed-by: {verdicts} (iteration {})\n", state.review.iteration),
-    };
-    Ok(format!("{title}\n\n{reviewed}Segue-Session: {}\n", session.id()))
+    let mut trailers = Vec::new();
+    if !verdicts.is_empty() {
+        let iteration = state.review.iteration;
+        trailers.push(("Reviewed-by", format!("{verdicts} (iteration {iteration})")));
+    }
+    trailers.push(("Segue-Session", session.id().to_string()));
+    trailers.push(("Segue-Turn", state.turn.number.to_string()));
+    trailers
 }
 
 /// Why it is done, where there was more to it than the agent's word or the proof's.

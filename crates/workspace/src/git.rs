@@ -1,4 +1,5 @@
-//! Running git so that nothing of the user's runs along.
+//! Running git so that nothing of the user's runs along; but for [`users`], which is for what the
+//! user does themself through Segue, such as a push.
 //!
 //! Two ways to run it. [`Place::user`] asks the user's repository (its ignore rules, its refs) with
 //! hooks, monitors and signing off. [`Place::raw`] runs in a private, nearly empty git directory
@@ -6,13 +7,13 @@
 //! applies, so file content passes as it is, byte by byte.
 
 use std::ffi::OsStr;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Variables that would point git elsewhere, or change what it reads and writes.
-const FOREIGN_VARS: [&str; 23] = [
+/// Variables that would point git to another repository than the directory's own.
+const ELSEWHERE_VARS: [&str; 10] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -23,6 +24,10 @@ const FOREIGN_VARS: [&str; 23] = [
     "GIT_QUARANTINE_PATH",
     "GIT_NAMESPACE",
     "GIT_PREFIX",
+];
+
+/// Variables that would change what it reads and writes.
+const FOREIGN_VARS: [&str; 13] = [
     "GIT_CONFIG",
     "GIT_CONFIG_PARAMETERS",
     "GIT_CONFIG_COUNT",
@@ -142,12 +147,11 @@ pub(crate) fn safe(dir: &Path) -> Command {
 
 /// The same with the user's own settings. Only for commands that run nothing by themselves.
 pub(crate) fn plain(dir: &Path) -> Command {
-    let mut command = Command::new("git");
+    let mut command = users(dir);
     for name in FOREIGN_VARS {
         command.env_remove(name);
     }
     command
-        .current_dir(dir)
         .env("LC_ALL", "C")
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_OPTIONAL_LOCKS", "0")
@@ -156,6 +160,21 @@ pub(crate) fn plain(dir: &Path) -> Command {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
+    command
+}
+
+/// A git as the user would run it: with hooks, credentials and language. Where nobody sits at a
+/// terminal it asks for nothing.
+pub(crate) fn users(dir: &Path) -> Command {
+    let mut command = Command::new("git");
+    for name in ELSEWHERE_VARS {
+        command.env_remove(name);
+    }
+    command.current_dir(dir).stdout(Stdio::piped()).stderr(Stdio::piped());
+    match io::stdin().is_terminal() {
+        true => command.stdin(Stdio::inherit()),
+        false => command.stdin(Stdio::null()).env("GIT_TERMINAL_PROMPT", "0"),
+    };
     command
 }
 
@@ -191,7 +210,7 @@ pub(crate) fn ask(command: Command, input: Vec<u8>, no: i32) -> Result<Option<Ve
     }
 }
 
-fn finish(
+pub(crate) fn finish(
     mut command: Command,
     input: Vec<u8>,
 ) -> Result<(std::process::Output, String, PathBuf), GitError> {
@@ -256,6 +275,10 @@ pub(crate) fn describe(command: &Command) -> (String, PathBuf) {
 
 pub(crate) fn line(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.trim_ascii()).into_owned()
+}
+
+pub(crate) fn is_id(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 pub(crate) fn path(bytes: &[u8]) -> &Path {

@@ -5,6 +5,7 @@ pub mod checkpoint;
 mod git;
 mod index;
 mod manifest;
+pub mod remote;
 pub mod repo;
 pub mod restore;
 mod scan;
@@ -14,6 +15,7 @@ pub mod worktree;
 
 pub use checkpoint::{Change, Opened, SnapshotError, Snapshots, Status, Taken, Unable};
 pub use git::GitError;
+pub use remote::RemoteError;
 pub use repo::{Kind, Repo, RepoError, identify};
 pub use restore::{Plan, RestoreError, Restored};
 pub use scan::{MAX_PLAIN_BYTES, MAX_PLAIN_FILES, ScanError};

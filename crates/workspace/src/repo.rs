@@ -19,7 +19,7 @@
 
 #[cfg(test)]
 mod tests;
-mod url;
+pub(crate) mod url;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

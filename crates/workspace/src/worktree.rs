@@ -8,13 +8,19 @@
 //! Shape on disk: a branch `segue/<number>-<slug>`, checked out at `<repository>-segue-<number>`
 //! beside the repository; both get a further number where the name is taken.
 
+mod landing;
+mod message;
+mod point;
 #[cfg(test)]
 mod tests;
+mod unwind;
 
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+pub use self::landing::{Landing, commit_all};
+pub use self::unwind::{Unwound, unwind};
 use crate::checkpoint::{Opened, SnapshotError, Snapshots};
 use crate::git::{self, GitError};
 use crate::restore::{RestoreError, Restored};
@@ -42,6 +48,8 @@ pub enum WorktreeError {
     WouldLose { path: PathBuf, holding: Box<Holding> },
     #[error("the branch {branch} is gone and there is no commit to begin it at")]
     NoBase { branch: String },
+    #[error("somebody else has moved the branch {branch} at the same time")]
+    Moved { branch: String },
 }
 
 /// Whether a session's worktree can be used as it is.
@@ -85,50 +93,6 @@ fn checkout(dir: &Path) -> std::process::Command {
     command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
     command
-}
-
-/// Commits everything that is there on the branch that the worktree is on, and returns the branch's
-/// last commit: with nothing to commit, that is the one before. No hook runs. Of the paths in
-/// `since`, which have changed since they were looked at, the version of `seen` is committed.
-pub fn commit_all(
-    path: &Path,
-    branch: &str,
-    message: &str,
-    since: &[PathBuf],
-    seen: &str,
-) -> Result<String, WorktreeError> {
-    let top = PathBuf::from(here(path, &["rev-parse", "--show-toplevel"])?);
-    let here = |args: &[&str]| here(&top, args);
-    if here(&["rev-parse", "--abbrev-ref", "HEAD"])? != branch {
-        return Err(WorktreeError::NotOurs { path: top.clone(), branch: branch.to_owned() });
-    }
-    here(&["add", "--all"])?;
-    for path in since {
-        let path = path.to_string_lossy();
-        // "100644 blob 3b18e5…\tname", or nothing where it was not there.
-        let entry = here(&["ls-tree", seen, "--", &path])?;
-        let mut words = entry.split_whitespace();
-        match (words.next(), words.nth(1)) {
-            (Some(mode), Some(blob)) => {
-                let entry = format!("{mode},{blob},{path}");
-                here(&["update-index", "--add", "--cacheinfo", &entry])?;
-            }
-            _ => drop(here(&["rm", "--quiet", "--cached", "--ignore-unmatch", "--", &path])?),
-        }
-    }
-    let staged = here(&["diff", "--cached", "--name-only", "HEAD"])?;
-    if !staged.is_empty() {
-        let mut command = checkout(&top);
-        // Without a name of the user's own, git would refuse.
-        for (key, value) in [("user.name", "Segue"), ("user.email", "segue@localhost")] {
-            if here(&["config", "--get", key]).unwrap_or_default().is_empty() {
-                command.arg("-c").arg(format!("{key}={value}"));
-            }
-        }
-        command.args(["commit", "--quiet", "--no-verify", "--no-gpg-sign", "-m", message]);
-        git::run(command)?;
-    }
-    here(&["rev-parse", "HEAD"])
 }
 
 /// How many files of a work tree differ from its last commit.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{SnapshotError, Snapshots, Taken};
-use crate::git::{self, GitError};
+use crate::git::{self, GitError, is_id};
 use crate::manifest::Manifest;
 
 /// A path that is not the same in two snapshots.
@@ -172,10 +172,6 @@ impl Snapshots {
     pub(crate) fn reader(&self) -> std::process::Command {
         self.place.raw(&self.file("index"))
     }
-}
-
-pub(super) fn is_id(text: &str) -> bool {
-    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// `:100644 100644 <id> <id> M` and one path, or two after a rename, all ended by zero bytes.

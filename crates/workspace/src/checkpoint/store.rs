@@ -8,9 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use super::query::is_id;
 use super::{Looked, SnapshotError, Snapshots};
-use crate::git::{self, GitError, Place};
+use crate::git::{self, GitError, Place, is_id};
 use crate::index::{self, Entries, LINK};
 use crate::scan::Seen;
 

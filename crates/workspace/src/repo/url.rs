@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 /// Where a remote points to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// `host/path`, or `host:port/path` where the port is not the scheme's own.
     Network(String),
     /// A repository on this machine; may be relative to the top of the working tree.
@@ -24,7 +24,7 @@ const SECOND_NAMES: [(&str, &str); 3] = [
 ];
 
 /// `None`: no repository can be meant by this.
-pub(super) fn parse(url: &[u8]) -> Option<Target> {
+pub(crate) fn parse(url: &[u8]) -> Option<Target> {
     let url = url.trim_ascii();
     if let Some((scheme, rest)) = split_once(url, b"://")
         && scheme.iter().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(b))

@@ -1,7 +1,7 @@
 use super::*;
 use crate::testing::{Lab, fingerprint, git, open, write};
 
-fn with_worktree() -> (Lab, PathBuf, String) {
+pub(super) fn with_worktree() -> (Lab, PathBuf, String) {
     let lab = Lab::new();
     let path = default_path(&lab.path("src"), 3).unwrap();
     let branch = branch_name(&lab.top, 3, "Fix the parser, please!").unwrap();
