@@ -1,6 +1,7 @@
 //! The agents that Segue can run: its own ([`native`]) and the vendors' programs ([`vendor`]);
 //! and what any of them says of its own work ([`report`]).
 
+pub mod case;
 pub mod native;
 pub mod report;
 pub mod vendor;

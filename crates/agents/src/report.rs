@@ -10,7 +10,7 @@
 //! ````
 //!
 //! A tool's caller is told what is wrong with its input, and can call again. Nobody can be told of
-//! a block: there, what is of another form is left alone. Both are cut to a size that a packet can
+//! a block: there, what is of another form is left alone. Both are said to a size that a packet can
 //! hold.
 
 use segue_core::event::{Blocker, Decision, ProgressReported, Via};
@@ -43,7 +43,7 @@ block of exactly this form, leaving out what does not apply:
 /// More entries of a kind than these are left out.
 const MOST_ENTRIES: usize = 64;
 
-/// A longer text is cut, in characters.
+/// A longer text is said, in characters.
 const LONGEST: usize = 2000;
 
 const SHAPE: &str = "it takes decisions: [{summary, why?}], blockers: [{summary, evidence?}], \
@@ -143,7 +143,9 @@ pub fn is_our_tool(name: &str) -> bool {
 /// An agent's text without the block of ours at its end.
 #[must_use]
 pub fn without_block(text: &str) -> &str {
-    let ours = closing_block(text).is_some() || crate::verdict::closing_block(text).is_some();
+    let ours = closing_block(text).is_some()
+        || crate::verdict::closing_block(text).is_some()
+        || crate::case::closing_block(text).is_some();
     match text.rfind("```segue").filter(|_| ours) {
         Some(at) => &text[..at],
         None => text,
@@ -205,23 +207,23 @@ impl Told {
     /// in the way, or left to do, says something.
     fn report(self, via: Via) -> Option<ProgressReported> {
         let decisions = self.decisions.unwrap_or_default().into_iter().filter_map(|told| {
-            Some(Decision { summary: cut(told.summary)?, why: told.why.and_then(cut) })
+            Some(Decision { summary: said(told.summary)?, why: told.why.and_then(said) })
         });
         let blockers = self.blockers.map(|told| {
             let all = told.into_iter().filter_map(|told| {
-                let evidence = told.evidence.and_then(cut);
-                Some(Blocker { summary: cut(told.summary)?, evidence })
+                let evidence = told.evidence.and_then(said);
+                Some(Blocker { summary: said(told.summary)?, evidence })
             });
             all.take(MOST_ENTRIES).collect()
         });
         let remaining = self
             .remaining
-            .map(|told| told.into_iter().filter_map(cut).take(MOST_ENTRIES).collect());
+            .map(|told| told.into_iter().filter_map(said).take(MOST_ENTRIES).collect());
         let report = ProgressReported {
             decisions: decisions.take(MOST_ENTRIES).collect(),
             blockers,
             remaining,
-            next_task: self.next_task.and_then(cut),
+            next_task: self.next_task.and_then(said),
             via,
         };
         let silent = ProgressReported { via, ..ProgressReported::default() };
@@ -230,13 +232,22 @@ impl Told {
 }
 
 /// The text, not longer than it may be; nothing where there is none.
-fn cut(text: String) -> Option<String> {
+fn said(text: String) -> Option<String> {
+    Some(cut(&text, LONGEST)).filter(|text| is_said(text))
+}
+
+/// A text with no more than so many characters.
+pub(crate) fn cut(text: &str, longest: usize) -> String {
     let text = text.trim();
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => Some(format!("{}…", text[..end].trim_end())),
-        // Dots stand for words in the example that an agent was shown.
-        None => (!matches!(text, "" | "…" | "...")).then(|| text.to_owned()),
+    match text.char_indices().nth(longest) {
+        Some((end, _)) => format!("{}…", text[..end].trim_end()),
+        None => text.to_owned(),
     }
+}
+
+/// Dots stand for words in the examples that an agent was shown.
+pub(crate) fn is_said(text: &str) -> bool {
+    !matches!(text, "" | "…" | "...")
 }
 
 #[cfg(test)]

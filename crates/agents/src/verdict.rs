@@ -5,6 +5,8 @@ use segue_core::event::{Concern, Verdict, VerdictSubmitted, Via};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::report::is_said;
+
 /// The tool's name.
 pub const TOOL: &str = "submit_verdict";
 
@@ -37,7 +39,7 @@ pub fn schema() -> Value {
     };
     let mut all = fields();
     if let Some(all) = all.as_object_mut() {
-        let verdict = json!({ "type": "string", "enum": ["pass", "fail"] });
+        let verdict = json!({ "type": "string", "enum": ["pass", "fail", "accept", "reject"] });
         all.insert("verdict".to_owned(), verdict);
         all.insert("summary".to_owned(), text("What you have to say besides, in short."));
         all.insert(
@@ -121,7 +123,7 @@ struct Told {
 
 #[derive(Debug, Default, Deserialize)]
 struct One {
-    #[serde(default)]
+    #[serde(default, alias = "rejection_category")]
     category: Option<String>,
     #[serde(default)]
     concern: Option<String>,
@@ -139,8 +141,8 @@ impl Told {
         let summary = said(self.summary);
         // Exactly these two words: "passed with remarks" is neither.
         let verdict = match self.verdict.trim() {
-            "pass" | "PASS" | "Pass" => Verdict::Pass,
-            "fail" | "FAIL" | "Fail" => Verdict::Fail,
+            "pass" | "PASS" | "Pass" | "accept" => Verdict::Pass,
+            "fail" | "FAIL" | "Fail" | "reject" => Verdict::Fail,
             other => return Err(format!("the verdict `{}` is neither pass nor fail", cut(other))),
         };
         if verdict == Verdict::Pass {
@@ -169,17 +171,8 @@ impl Told {
     }
 }
 
-/// Dots stand for words in the example that a reviewer was shown.
-fn is_said(text: &str) -> bool {
-    !matches!(text, "" | "…" | "...")
-}
-
 fn cut(text: &str) -> String {
-    let text = text.trim();
-    match text.char_indices().nth(LONGEST) {
-        Some((end, _)) => format!("{}…", text[..end].trim_end()),
-        None => text.to_owned(),
-    }
+    crate::report::cut(text, LONGEST)
 }
 
 #[cfg(test)]

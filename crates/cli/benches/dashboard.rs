@@ -96,6 +96,7 @@ fn session(home: &Home, n: usize) -> Done<LockedSession> {
         proof: None,
         proof_secs: None,
         pair: None,
+        tasks: None,
         caps: Caps::default(),
         lineage: None,
         packet: None,

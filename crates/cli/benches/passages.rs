@@ -221,6 +221,7 @@ impl Lab {
             proof: None,
             proof_secs: None,
             pair: None,
+            tasks: None,
             caps: Caps::default(),
             lineage: None,
             packet: None,

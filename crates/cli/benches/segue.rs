@@ -101,6 +101,7 @@ fn new_identity(id: SessionId, repo: &str, prompt: String) -> Identity {
         proof: None,
         proof_secs: None,
         pair: None,
+        tasks: None,
         caps: Caps::default(),
         lineage: None,
         packet: None,

@@ -129,10 +129,37 @@ impl Config {
         Caps {
             turns: small("caps.turns"),
             iterations: small("pair.max_iterations").filter(|most| *most > 0),
+            reviews: small("caps.reviews").filter(|most| *most > 0),
             steps: small("caps.steps"),
             wall_clock_secs: self.duration("caps.time").map(|time| time.as_secs().max(1)),
             tokens: self.count("caps.tokens"),
             cost_micros: self.get("caps.cost").and_then(|text| parse_money(text).ok()),
+        }
+    }
+
+    /// The caps of a list of tasks: attempts are counted for each task, and turns not at all.
+    pub(crate) fn task_caps(&self) -> Caps {
+        let most = self.count("tasks.max_iterations").filter(|most| *most > 0);
+        let iterations = most.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
+        Caps { turns: None, iterations, ..self.caps() }
+    }
+
+    /// Those of them that somebody has set, in the file or in the environment: they hold for a
+    /// resume, too.
+    pub(crate) fn set_task_caps(&self) -> Caps {
+        let set = |name: &str| {
+            let value = self.values.get(name);
+            value.is_some_and(|(_, source)| *source != Source::Default)
+        };
+        let all = self.task_caps();
+        Caps {
+            turns: None,
+            iterations: all.iterations.filter(|_| set("tasks.max_iterations")),
+            reviews: all.reviews.filter(|_| set("caps.reviews")),
+            steps: all.steps.filter(|_| set("caps.steps")),
+            wall_clock_secs: all.wall_clock_secs.filter(|_| set("caps.time")),
+            tokens: all.tokens.filter(|_| set("caps.tokens")),
+            cost_micros: all.cost_micros.filter(|_| set("caps.cost")),
         }
     }
 

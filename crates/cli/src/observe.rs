@@ -19,6 +19,7 @@ use segue_view::{
     render::{Detail, event_line},
     show::advice,
     style::{self, Paint, Style},
+    tasks,
 };
 use serde_json::json;
 
@@ -119,6 +120,17 @@ impl Watcher {
         }
     }
 
+    /// The list of tasks with its states, above each of them.
+    fn list(&self, event: &Event) {
+        let opened = self.dir.as_ref().map(|dir| Session::open(Arc::new(RealDisk), dir));
+        let lines = match opened {
+            Some(Ok(session)) => tasks::progress(session.state(), &self.err, event.at),
+            _ => event_line(event, &self.err, Detail::Short).into_iter().collect(),
+        };
+        say("");
+        lines.iter().for_each(|line| say(line));
+    }
+
     /// A text, also where it is too long for a line of the journal.
     fn whole(&self, payload: &Payload) -> String {
         let stored = |dir: &PathBuf| Session::open(Arc::new(RealDisk), dir)?.text(payload);
@@ -145,6 +157,7 @@ impl Observer for Watcher {
             Body::LimitHit(_) => {}
             Body::ModelFailed(failed) if failed.retry_in_ms.is_none() => {}
             Body::TextWritten(written) => self.answer(&written.text),
+            Body::TaskStarted(_) => self.list(event),
             _ => {
                 if let Some(line) = event_line(event, &self.err, Detail::Short) {
                     say(&line);
@@ -241,6 +254,9 @@ pub(crate) fn exit_of(stop: &SessionStopped) -> Exit {
         Reason::Limit
         | Reason::Cap
         | Reason::Looping
+        | Reason::NoCase
+        | Reason::Empty
+        | Reason::Discarded
         | Reason::HandedOff
         | Reason::Silent
         | Reason::Overloaded

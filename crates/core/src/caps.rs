@@ -16,6 +16,9 @@ pub struct Caps {
     /// Attempts of a worker whose work is reviewed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u32>,
+    /// How often its work is put before the reviewers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviews: Option<u32>,
     /// Model calls within one turn: ends an agent that goes round in circles.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u32>,
@@ -35,6 +38,7 @@ pub struct Caps {
 pub enum Cap {
     Turns,
     Iterations,
+    Reviews,
     Steps,
     WallClock,
     Tokens,
@@ -50,6 +54,7 @@ impl Cap {
         match self {
             Self::Turns => "--max-turns",
             Self::Iterations => "--max-iterations",
+            Self::Reviews => "--max-reviews",
             Self::Steps => "--max-steps",
             Self::WallClock => "--max-time",
             Self::Tokens => "--max-tokens",
@@ -64,6 +69,7 @@ impl fmt::Display for Cap {
         f.write_str(match self {
             Self::Turns => "turns",
             Self::Iterations => "iterations",
+            Self::Reviews => "reviews",
             Self::Steps => "steps",
             Self::WallClock => "wall_clock",
             Self::Tokens => "tokens",
@@ -80,6 +86,7 @@ impl Caps {
         Self {
             turns: over.turns.or(self.turns),
             iterations: over.iterations.or(self.iterations),
+            reviews: over.reviews.or(self.reviews),
             steps: over.steps.or(self.steps),
             wall_clock_secs: over.wall_clock_secs.or(self.wall_clock_secs),
             tokens: over.tokens.or(self.tokens),
@@ -120,8 +127,12 @@ impl Caps {
     pub fn against(&self, cause: Cause, state: &State, now: Timestamp) -> Option<Cap> {
         let counts =
             state.terms().is_some() && cause.is_another_attempt() && cause != Cause::Person;
-        if counts && self.iterations.is_some_and(|cap| state.review.iteration >= cap) {
+        if counts && self.iterations.is_some_and(|cap| state.review.attempt() >= cap) {
             return Some(Cap::Iterations);
+        }
+        let asked = counts && cause == Cause::Review;
+        if asked && self.reviews.is_some_and(|cap| state.review.asked >= cap) {
+            return Some(Cap::Reviews);
         }
         self.against_turn(state, now)
     }
@@ -152,6 +163,7 @@ mod tests {
         let caps = Caps {
             turns: Some(2),
             iterations: None,
+            reviews: None,
             steps: Some(3),
             wall_clock_secs: Some(60),
             tokens: Some(100),

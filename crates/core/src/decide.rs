@@ -6,7 +6,7 @@
 use crate::{
     bridge::PERSON,
     event::{Cause, ModelStop, Outcome, Reason, SessionStopped},
-    state::{Phase, Progress, Proof, State},
+    state::{Phase, Progress, Proof, State, TaskStep},
 };
 
 /// A worker that has changed nothing so often is not asked again.
@@ -15,6 +15,8 @@ const MOST_IDLE: u32 = 2;
 /// The next thing to do in a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
+    /// Take the next task of the list in hand.
+    StartTask,
     /// Give the agent its first prompt.
     FirstTurn,
     /// Give the agent what the failed proof printed.
@@ -36,6 +38,8 @@ pub enum Next {
     Prove,
     /// Let the worker go on: it has not said that it is done.
     UnfinishedTurn,
+    /// The worker makes no case for its work, also when it is asked to.
+    NoCase,
     /// Put the turn before the reviewers.
     StartReview,
     /// Some of them have not given their verdict.
@@ -91,6 +95,12 @@ pub fn next(state: &State) -> Next {
     if state.rewind.waits {
         return Next::Ask;
     }
+    match state.tasks.as_ref().map(|tasks| tasks.step(state.turn.number)) {
+        Some(TaskStep::Start) => return Next::StartTask,
+        Some(TaskStep::First) => return Next::FirstTurn,
+        Some(TaskStep::AllDone) => return Next::Finish,
+        Some(TaskStep::Work) | None => {}
+    }
     if state.turn.number == 0 {
         return Next::FirstTurn;
     }
@@ -104,7 +114,8 @@ pub fn next(state: &State) -> Next {
         // It was handed over for a reason: whoever was called gets a turn.
         Proof::Passed if state.handing_over => Next::TakeOver,
         _ if !has_proof && state.handing_over => Next::TakeOver,
-        _ if unfinished(state) => Next::UnfinishedTurn,
+        _ if no_case(state) && state.turn.cause == Some(Cause::Unfinished) => Next::NoCase,
+        _ if unfinished(state) || no_case(state) => Next::UnfinishedTurn,
         _ if !has_proof => judged(state),
         Proof::Started => Next::SettleProof,
         Proof::Passed => judged(state),
@@ -117,6 +128,13 @@ pub fn next(state: &State) -> Next {
 fn unfinished(state: &State) -> bool {
     let word = state.terms().is_some_and(|terms| terms.done.is_some());
     word && state.review.done_in != state.turn.number
+}
+
+/// Whether the worker has yet to make its case.
+fn no_case(state: &State) -> bool {
+    let wanted = state.terms().is_some_and(|terms| terms.case);
+    let case = state.tasks.as_ref().and_then(|tasks| tasks.case.as_ref());
+    wanted && case.is_none_or(|(turn, _)| *turn != state.turn.number)
 }
 
 /// What comes after the proof: the reviewers, where there are any.

@@ -15,6 +15,7 @@
 mod handoff;
 mod review;
 mod session;
+mod tasks;
 mod vendor;
 mod workspace;
 
@@ -39,6 +40,7 @@ pub use review::{
 pub use session::{
     Process, Reason, SessionCreated, SessionNamed, SessionResumed, SessionStarted, SessionStopped,
 };
+pub use tasks::{CaseSubmitted, Met, Retry, TaskFailed, TaskRead, TaskStarted, TasksRead};
 pub use vendor::{AgentExited, AgentIntroduced, AgentStarted, Entry, QuotaTold, UsageReported};
 pub use workspace::{
     CheckpointSkipped, CheckpointTaken, Cut, FileChange, FileStatus, Mark, RewindFinished,
@@ -220,6 +222,12 @@ bodies! {
     "reviewer.stopped" => ReviewerStopped,
     "done.signalled" => DoneSignalled,
     "work.committed" => WorkCommitted,
+    /// The list, as it was found when the session was made or resumed.
+    "tasks.read" => TasksRead,
+    "task.started" => TaskStarted,
+    "task.failed" => TaskFailed,
+    /// The worker calls its task done.
+    "case.submitted" => CaseSubmitted,
     "message.sent" => MessageSent,
     "message.delivered" => MessageDelivered,
     /// Something a person should know, which stopped nothing.
@@ -245,12 +253,15 @@ pub struct TurnStarted {
     /// The messages that are part of the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<String>,
+    /// The conversation begins here: the agent is to know nothing of what was said before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
 }
 
 impl TurnStarted {
     #[must_use]
     pub fn new(prompt: Payload, cause: Cause) -> Self {
-        Self { prompt, cause, briefing: None, messages: Vec::new() }
+        Self { prompt, cause, briefing: None, messages: Vec::new(), fresh: false }
     }
 }
 
@@ -271,6 +282,8 @@ pub enum Cause {
     Unfinished,
     /// Somebody had something to say.
     Message,
+    /// A task of the list is the prompt.
+    Task,
     #[serde(other)]
     Unknown,
 }

@@ -51,6 +51,10 @@ pub struct Identity {
     /// Who reviews the work, and by which rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<Terms>,
+    /// Where the list of tasks is that it works through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub tasks: Option<PathBuf>,
     #[serde(default)]
     pub caps: Caps,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,6 +94,8 @@ pub enum LoopKind {
     Pair,
     /// One of these reviewers.
     Review,
+    /// A list of tasks, one after the other, each with a worker and its evaluator.
+    Tasks,
     #[serde(other)]
     Unknown,
 }

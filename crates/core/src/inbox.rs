@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{ProgressReported, VerdictSubmitted};
+use crate::event::{CaseSubmitted, ProgressReported, VerdictSubmitted};
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +14,8 @@ pub enum Message {
     Report { turn: u32, agent: String, report: ProgressReported },
     /// A reviewer called the `submit_verdict` tool.
     Verdict { turn: u32, agent: String, said: VerdictSubmitted },
+    /// A worker called the `submit_case` tool.
+    Case { turn: u32, agent: String, case: CaseSubmitted },
     /// One participant, or a person, has something to say to another.
     Said {
         from: String,

@@ -18,6 +18,10 @@ pub struct Terms {
     /// A line that the worker ends its answer with when there is something to review.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done: Option<String>,
+    /// The worker has to say how each criterion is met before anybody looks at it, and whoever
+    /// looks begins without a memory of the rounds before, but for the ledger.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub case: bool,
     /// It is shown in tmux.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tmux: bool,

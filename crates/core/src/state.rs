@@ -7,6 +7,7 @@
 mod notes;
 mod path;
 mod review;
+mod tasks;
 mod turn;
 mod vendors;
 
@@ -30,6 +31,7 @@ use crate::{
 pub use notes::{CheckRun, Noted, Notes, TouchedFile};
 pub use path::{Checkpoint, Rewind};
 pub use review::{Bridge, MOST_WAITING, Review, Round, Spent, Waiting};
+pub use tasks::{Entry as TaskEntry, Hand, REMOVED, Standing, Step as TaskStep, Tasks};
 pub use turn::{Progress, Proof, ToolCall, Turn};
 pub use vendors::VendorSession;
 
@@ -95,6 +97,9 @@ pub struct State {
     /// The reviews, and what was said in them.
     #[serde(default)]
     pub review: Review,
+    /// The list of tasks, where the session works on one.
+    #[serde(default)]
+    pub tasks: Option<Tasks>,
     /// What the participants say to each other.
     #[serde(default)]
     pub bridge: Bridge,
@@ -210,6 +215,12 @@ impl State {
             | Body::WorkCommitted(_)
             | Body::MessageSent(_)
             | Body::MessageDelivered(_) => self.apply_to_review(event),
+            Body::TasksRead(_)
+            | Body::TaskStarted(_)
+            | Body::TaskFailed(_)
+            | Body::CaseSubmitted(_) => {
+                self.apply_to_tasks(event.turn.unwrap_or(self.turn.number), &event.body);
+            }
             _ => self.apply_to_turn(event),
         }
     }
@@ -246,6 +257,9 @@ impl State {
         self.proof = Proof::Open;
         self.handing_over = false;
         self.rewind.waits = false;
+        if started.fresh {
+            self.begin_afresh();
+        }
     }
 
     fn apply_to_turn(&mut self, event: &Event) {
@@ -268,9 +282,11 @@ impl State {
                     Some(LastFailure { error: failed.error, message: failed.message.clone() });
             }
             Body::TextWritten(written) => {
+                turn.spoke = true;
                 self.last_text = Some(beginning(&written.text, LAST_TEXT_CHARS));
             }
             Body::ToolCalled(called) => {
+                turn.spoke = true;
                 // A vendor's turn has no seals, and may have any number of calls.
                 if turn.unsealed.len() >= MOST_CALLS {
                     let done = |call: &ToolCall| call.progress == Progress::Returned;

@@ -15,6 +15,8 @@ use crate::{
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     Created,
+    /// A list of tasks that waits to be begun.
+    Prepared,
     Running,
     /// Running by its journal, but no process has it: the one that did has died.
     Crashed,
@@ -30,6 +32,9 @@ pub enum Status {
     NotSignedIn,
     Silent,
     Capped(Cap),
+    NoCase,
+    Empty,
+    Discarded,
     Looping,
     Rewound,
     HandedOff,
@@ -43,6 +48,7 @@ impl Status {
     pub fn of(state: &State, alive: bool) -> Self {
         match (state.phase, &state.stop) {
             (_, _) if alive => Self::Running,
+            (Phase::Created, _) if state.tasks.is_some() => Self::Prepared,
             (Phase::Created, _) => Self::Created,
             (Phase::Running, _) => Self::Crashed,
             (Phase::Stopped, Some(stop)) => match stop.reason {
@@ -57,6 +63,9 @@ impl Status {
                 Reason::NotSignedIn => Self::NotSignedIn,
                 Reason::Silent => Self::Silent,
                 Reason::Cap => Self::Capped(stop.cap.unwrap_or(Cap::Unknown)),
+                Reason::NoCase => Self::NoCase,
+                Reason::Empty => Self::Empty,
+                Reason::Discarded => Self::Discarded,
                 Reason::Looping => Self::Looping,
                 Reason::Rewound => Self::Rewound,
                 Reason::HandedOff => Self::HandedOff,
@@ -79,6 +88,7 @@ impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Created => "created",
+            Self::Prepared => "prepared",
             Self::Running => "running",
             Self::Crashed => "crashed",
             Self::Completed => "completed",
@@ -94,11 +104,15 @@ impl fmt::Display for Status {
             Self::Silent => "silent",
             Self::Capped(Cap::Turns) => "cap:turns",
             Self::Capped(Cap::Iterations) => "cap:iterations",
+            Self::Capped(Cap::Reviews) => "cap:reviews",
             Self::Capped(Cap::Steps) => "cap:steps",
             Self::Capped(Cap::WallClock) => "cap:wall_clock",
             Self::Capped(Cap::Tokens) => "cap:tokens",
             Self::Capped(Cap::Cost) => "cap:cost",
             Self::Capped(Cap::Unknown) => "cap",
+            Self::NoCase => "no case",
+            Self::Empty => "empty answers",
+            Self::Discarded => "set aside",
             Self::Looping => "looping",
             Self::Rewound => "rewound",
             Self::HandedOff => "handed off",

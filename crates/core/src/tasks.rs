@@ -7,6 +7,8 @@
 mod markdown;
 mod page;
 mod prd;
+pub mod prompt;
+pub mod stop;
 
 use std::{collections::BTreeMap, fmt};
 

@@ -56,6 +56,8 @@ pub struct NewSession {
     pub proof: Option<String>,
     pub proof_secs: Option<u64>,
     pub pair: Option<Terms>,
+    /// Where the list of tasks is, for a session that works through one.
+    pub tasks: Option<PathBuf>,
     pub caps: Caps,
     pub lineage: Option<Lineage>,
     pub packet: Option<Box<Packet>>,
@@ -228,6 +230,7 @@ impl Home {
             proof: new.proof,
             proof_secs: new.proof_secs,
             pair: new.pair,
+            tasks: new.tasks,
             caps: new.caps,
             lineage: new.lineage,
             packet: new.packet,

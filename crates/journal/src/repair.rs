@@ -121,6 +121,10 @@ pub enum Problem {
     },
     /// `state.json` says something else than the journal: it is dropped at the next opening.
     Snapshot,
+    /// A file for people that follows from the journal says something else.
+    Derived {
+        file: String,
+    },
 }
 
 impl Problem {

@@ -228,6 +228,7 @@ pub fn take_in(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
             Message::Verdict { turn, agent, said } => {
                 Draft::from(said.clone()).in_turn(*turn, agent)
             }
+            Message::Case { turn, agent, case } => Draft::from(case.clone()).in_turn(*turn, agent),
             _ => continue,
         };
         if !supervisor.state().notes.taken_in.contains(&waiting.id) {

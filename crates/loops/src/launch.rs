@@ -31,6 +31,7 @@ use crate::{
     panel::Panel,
     rewind,
     shift::{Hire, Shift},
+    tasks,
     tools::Toolbox,
     work, worktree,
 };
@@ -209,6 +210,14 @@ pub fn create(
     Ok(home.create(new, &around.me, &around.clock)?)
 }
 
+/// Sets a session aside that a person does not want to go on with. It can be resumed all the same.
+pub fn discard(session: Session, me: &Holder, clock: &Clock) -> Result<(), LaunchError> {
+    let (mut session, _) = session.lock(me, Arc::clone(clock))?;
+    session
+        .append(stop(Reason::Discarded, "set aside: another run was begun"), Durability::Synced)?;
+    Ok(())
+}
+
 /// What is asked of a session.
 #[derive(Clone, Debug)]
 pub struct Asked {
@@ -218,12 +227,14 @@ pub struct Asked {
     pub question: Option<String>,
     /// The messages that are part of it.
     pub messages: Vec<String>,
+    /// Whoever is asked is to know nothing of what was said before.
+    pub fresh: bool,
 }
 
 impl Asked {
     #[must_use]
     pub fn by_a_person(text: String) -> Self {
-        Self { text, cause: Cause::Person, question: None, messages: Vec::new() }
+        Self { text, cause: Cause::Person, question: None, messages: Vec::new(), fresh: false }
     }
 }
 
@@ -239,6 +250,8 @@ pub struct Resume {
     pub change: Option<AgentChanged>,
     /// Go back first.
     pub rewind: Option<RewindStarted>,
+    /// The list of tasks, as it is now.
+    pub tasks: Option<tasks::Source>,
     /// What was printed before.
     pub plan: Vec<String>,
 }
@@ -290,7 +303,11 @@ pub fn resume(
     if how.rewind.is_none() && session.state().rewind.under_way.is_none() {
         agent.recall(session.session())?;
     }
-    let begin = [Some(Draft::from(resumed)), how.change.map(Draft::from)];
+    let read = match &how.tasks {
+        Some(source) => source.news(&session)?,
+        None => None,
+    };
+    let begin = [Some(Draft::from(resumed)), read.map(Draft::from), how.change.map(Draft::from)];
     let begin = begin.into_iter().flatten().collect();
     let task = Task { prompt: how.prompt, rewind: how.rewind };
     work(session, begin, agent, workspace, task, around)

@@ -10,6 +10,7 @@ pub mod place;
 pub mod review;
 pub mod rewind;
 pub mod shift;
+pub mod tasks;
 pub mod tools;
 mod work;
 pub mod worktree;

@@ -67,6 +67,8 @@ pub(crate) struct Sitting {
     pub(crate) worker: Option<Worker>,
     pub(crate) caps: Caps,
     pub(crate) ledger: Ledger,
+    /// It is asked without a memory of the rounds before.
+    pub(crate) fresh: bool,
 }
 
 /// What a reviewer came back with.
@@ -106,6 +108,7 @@ pub(crate) fn prepare(
         proof: None,
         proof_secs: None,
         pair: None,
+        tasks: None,
         caps: Caps { steps: identity.caps.steps, ..Caps::default() },
         lineage: None,
         packet: None,
@@ -122,13 +125,15 @@ pub(crate) fn caps(all: &State, theirs: &State, now: Timestamp) -> Caps {
     let left = |cap: Option<u64>, used: u64, own: u64| {
         cap.map(|cap| own.saturating_add(cap.saturating_sub(used)))
     };
-    let money = all.caps.cost_micros.map(|cap| cap.0);
+    let caps = all.caps_now();
+    let money = caps.cost_micros.map(|cap| cap.0);
     Caps {
         turns: None,
         iterations: None,
-        steps: all.caps.steps,
-        wall_clock_secs: all.caps.time_left(all, now).map(|left| left.as_secs().max(1)),
-        tokens: left(all.caps.tokens, all.usage.total(), theirs.usage.total()),
+        reviews: None,
+        steps: caps.steps,
+        wall_clock_secs: caps.time_left(all, now).map(|left| left.as_secs().max(1)),
+        tokens: left(caps.tokens, all.usage.total(), theirs.usage.total()),
         cost_micros: left(money, all.cost.0, theirs.cost.0).map(Micros),
     }
 }
@@ -256,7 +261,8 @@ impl Chair {
                     // Only the first question tells them: what is asked once more is the verdict.
                     let first = question == sitting.question;
                     let messages = if first { sitting.messages.clone() } else { Vec::new() };
-                    Some(Asked { text, cause: Cause::Review, question: Some(question), messages })
+                    let (cause, question) = (Cause::Review, Some(question));
+                    Some(Asked { text, cause, question, messages, fresh: first && sitting.fresh })
                 }
             };
             let stopped = match self.worker(worker.take(), &session, news) {

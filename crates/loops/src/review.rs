@@ -18,6 +18,7 @@ use segue_core::{
         Seat,
         render::{self, Case, Proof},
     },
+    tasks::prompt,
 };
 use segue_runner::{Halt, Supervisor, briefing, supervisor::capped, supervisor::stop};
 use segue_workspace::{
@@ -29,6 +30,7 @@ use crate::{
     bridge, keep,
     panel::{self, Returned, Sitting},
     shift::Shift,
+    tasks,
 };
 
 /// How many changed files a reviewer is told of.
@@ -50,6 +52,7 @@ pub(crate) fn at_turn_end(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
     }
     let worker = state.worker().to_owned();
     bridge::note_heard(supervisor, &worker, None)?;
+    tasks::closing_case(supervisor)?;
     done_word(supervisor)
 }
 
@@ -128,6 +131,9 @@ fn listed(seats: &[Seat]) -> String {
 /// What a worker is told that has not said that it is done.
 pub(crate) fn unfinished(supervisor: &Supervisor<'_>) -> String {
     let terms = supervisor.state().terms();
+    if terms.is_some_and(|terms| terms.case) {
+        return prompt::nudge();
+    }
     let signal = terms.and_then(|terms| terms.done.as_deref()).unwrap_or_default();
     format!(
         "Go on with the task. When everything is done, end your answer with a last line that has \
@@ -162,7 +168,7 @@ pub(crate) fn start(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>) -> Resul
 pub(crate) fn review(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<(), Halt> {
     let state = supervisor.state();
     // The steps are those of the worker's turn, which is over.
-    let caps = Caps { steps: None, ..state.caps };
+    let caps = Caps { steps: None, ..state.caps_now() };
     if let Some(cap) = caps.against_call(state, supervisor.now()) {
         return Err(capped(cap).into());
     }
@@ -219,7 +225,9 @@ fn count(
     let question = question(state.turn.number);
     let given = VerdictGiven { iteration, reviewer: name, agent, said };
     let draft = supervisor.in_turn(given).about(question);
-    supervisor.commit(draft).map(drop)
+    supervisor.commit(draft)?;
+    tasks::ledger::write(supervisor.session().session());
+    Ok(())
 }
 
 /// What a review is known by, here and in the reviewers' own journals.
@@ -255,6 +263,7 @@ fn sitting(
         caps: panel::caps(state, theirs.state(), supervisor.now()),
         dir: theirs.dir().to_owned(),
         ledger: state.review.ledger.clone(),
+        fresh: state.terms().is_some_and(|terms| terms.case),
         seat,
     })
 }
@@ -268,7 +277,11 @@ fn case<T>(
     let (state, session) = (supervisor.state(), supervisor.session().session());
     let round = state.round();
     let identity = state.identity.as_ref();
-    let task = identity.map_or(Ok(String::new()), |found| session.text(&found.prompt))?;
+    let of_list = tasks::for_evaluator(session)?;
+    let task = match &of_list {
+        Some((task, _)) => task.clone(),
+        None => identity.map_or(Ok(String::new()), |found| session.text(&found.prompt))?,
+    };
     let requests: Vec<String> =
         state.notes.prompts.iter().map(|asked| asked.what.clone()).collect();
     let points = round.and_then(|round| Some((round.from.as_ref()?, round.to.as_ref()?)));
@@ -286,6 +299,10 @@ fn case<T>(
     let command = identity.and_then(|found| found.proof.as_deref()).unwrap_or_default();
     let said = keep::last_text(session, state.turn.number)?.map(|(text, _)| text);
     let said = said.unwrap_or_default();
+    let statement = match &of_list {
+        Some((_, case)) => case.as_str(),
+        None => report::without_block(&said),
+    };
     let case = Case {
         iteration: state.review.iteration,
         task: &task,
@@ -297,7 +314,7 @@ fn case<T>(
             exit: returned.exit,
             output,
         }),
-        statement: report::without_block(&said),
+        statement,
     };
     Ok(with(&case))
 }
@@ -325,9 +342,18 @@ pub(crate) fn feedback(supervisor: &Supervisor<'_>) -> String {
         return String::new();
     };
     let ledger = &state.review.ledger;
-    match round.empty {
+    let text = match round.empty {
         true => render::nothing_changed(round.iteration, ledger),
         false => render::feedback(round.iteration, &round.verdicts, terms.consensus, ledger),
+    };
+    with_case(state, text)
+}
+
+/// A prompt to mend something, with how to say that it is done where that is asked for.
+pub(crate) fn with_case(state: &State, text: String) -> String {
+    match state.terms().is_some_and(|terms| terms.case) {
+        true => format!("{text}\n{}", prompt::ASK_CASE),
+        false => text,
     }
 }
 
@@ -343,19 +369,27 @@ pub(crate) fn commit(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>) -> Resu
         let names = names.collect::<Vec<_>>().join(", ");
         supervisor.warn(format!("changed since the review, and not committed: {names}"))?;
     }
-    let (message, trailers) = (title(supervisor)?, trailers(supervisor));
+    let of_list = tasks::commit_of(supervisor.session().session());
+    let (task, message, trailers) = match of_list {
+        Some((task, message, mut marks)) => {
+            marks.extend(trailers(supervisor));
+            (Some(task), message, marks)
+        }
+        None => (None, title(supervisor)?, trailers(supervisor)),
+    };
     let landing = Landing {
         branch: &branch,
         message: &message,
         trailers: &trailers,
         since: &since,
         seen: &seen,
-        even_if_empty: false,
+        // Each task has a commit of its own, also one that needed no change.
+        even_if_empty: task.is_some(),
     };
     let commit = worktree::commit_all(&shift.workspace, &landing).map_err(|error| {
         stop(Reason::Failed, format!("what passed could not be committed: {error}"))
     })?;
-    let draft = supervisor.in_turn(WorkCommitted { commit, branch });
+    let draft = supervisor.in_turn(WorkCommitted { commit, branch, task, failed: None });
     supervisor.commit(draft).map(drop)
 }
 
@@ -403,8 +437,8 @@ fn trailers(supervisor: &Supervisor<'_>) -> Vec<(&'static str, String)> {
         let iteration = state.review.iteration;
         trailers.push(("Reviewed-by", format!("{verdicts} (iteration {iteration})")));
     }
-    trailers.push(("Segue-Session", session.id().to_string()));
-    trailers.push(("Segue-Turn", state.turn.number.to_string()));
+    trailers.push((tasks::SESSION, session.id().to_string()));
+    trailers.push((tasks::TURN, state.turn.number.to_string()));
     trailers
 }
 

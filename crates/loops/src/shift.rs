@@ -17,7 +17,7 @@ use crate::{
     keep::{Keeper, asked_for, closing_block, done_with, take_in},
     launch::Worker,
     panel::Panel,
-    review,
+    review, tasks,
 };
 
 /// Finds someone for the work, by name and model; or says why not.
@@ -252,7 +252,9 @@ impl Shift<'_> {
         supervisor: &mut Supervisor<'_>,
         stop: SessionStopped,
     ) -> Result<SessionStopped, segue_journal::Error> {
-        match self.keep_all(supervisor, &stop) {
+        let kept =
+            tasks::settle(supervisor, self, &stop).and_then(|()| self.keep_all(supervisor, &stop));
+        match kept {
             Err(Halt::Journal(error)) => return Err(error),
             Ok(()) | Err(Halt::Stop(_)) => {}
         }

@@ -5,6 +5,7 @@
 //! the disk before the call is answered. A tool is a file in `tools/` and a line in `TOOLS`.
 
 mod bridge;
+mod case;
 mod checkpoint;
 mod verdict;
 
@@ -29,6 +30,7 @@ const TOOLS: &[(&dyn Tool, Whom)] = &[
     (&bridge::Receive, Whom::Participants),
     (&bridge::Status, Whom::Participants),
     (&verdict::SubmitVerdict, Whom::Reviewers),
+    (&case::SubmitCase, Whom::TaskWorkers),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +39,19 @@ enum Whom {
     /// Those who have somebody to talk to.
     Participants,
     Reviewers,
+    /// Those who work through a list of tasks.
+    TaskWorkers,
 }
 
 impl Whom {
     fn includes(self, kind: LoopKind) -> bool {
         match self {
             Self::Everybody => true,
-            Self::Participants => matches!(kind, LoopKind::Pair | LoopKind::Review),
+            Self::Participants => {
+                matches!(kind, LoopKind::Pair | LoopKind::Review | LoopKind::Tasks)
+            }
             Self::Reviewers => kind == LoopKind::Review,
+            Self::TaskWorkers => kind == LoopKind::Tasks,
         }
     }
 }

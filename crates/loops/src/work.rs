@@ -8,7 +8,7 @@ use std::{path::Path, time::Duration};
 
 use segue_agents::native::tools::Ended;
 use segue_core::{
-    Body, Payload,
+    Body, Payload, State,
     decide::{self, Next},
     event::{
         Cause, ChangeCause, Outcome, ProofReturned, ProofStarted, Reason, SessionStopped,
@@ -20,7 +20,7 @@ use segue_runner::{
     supervisor::{Opening, capped, stop},
 };
 
-use crate::{bridge, launch::Asked, review, shift::Shift};
+use crate::{bridge, launch::Asked, review, shift::Shift, tasks};
 
 /// The longest that a proof may take.
 const PROOF_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -36,7 +36,9 @@ pub(crate) fn run(
     shift: &mut Shift<'_>,
     prompt: Option<&Asked>,
 ) -> Result<SessionStopped, segue_journal::Error> {
-    let mut done = prompted(supervisor, shift, prompt).and_then(|()| work(supervisor, shift));
+    let mut done = tasks::begin(supervisor, shift)
+        .and_then(|()| prompted(supervisor, shift, prompt))
+        .and_then(|()| work(supervisor, shift));
     loop {
         let stop = match done {
             Ok(stop) => stop,
@@ -76,10 +78,12 @@ fn work(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<Sessio
             shift.boundary(supervisor)?;
         }
         match decide::next(supervisor.state()) {
+            Next::StartTask => tasks::start(supervisor, shift)?,
             Next::FirstTurn => {
-                let prompt = first_prompt(supervisor)?;
-                start_turn(supervisor, shift, &prompt, Cause::Person)?;
+                let (prompt, cause) = first_prompt(supervisor, shift)?;
+                start_turn(supervisor, shift, &prompt, cause)?;
             }
+            Next::NoCase => return Ok(no_case(supervisor.state())),
             Next::LetGo => {
                 shift.settle(supervisor)?;
                 supervisor.end_turn(Outcome::HandedOff)?;
@@ -127,24 +131,25 @@ fn work(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<Sessio
 
 fn start_turn(
     supervisor: &mut Supervisor<'_>,
-    shift: &Shift<'_>,
+    shift: &mut Shift<'_>,
     prompt: &str,
     cause: Cause,
 ) -> Result<(), Halt> {
     // What is only the rest of an answer answers the same question.
     let question = supervisor.state().turn.question.clone();
     let question = question.filter(|_| !cause.is_another_attempt());
-    let asked = Asked { text: prompt.to_owned(), cause, question, messages: Vec::new() };
+    let fresh = cause == Cause::Task;
+    let asked = Asked { text: prompt.to_owned(), cause, question, messages: Vec::new(), fresh };
     start_asked(supervisor, shift, asked)
 }
 
 fn start_asked(
     supervisor: &mut Supervisor<'_>,
-    shift: &Shift<'_>,
+    shift: &mut Shift<'_>,
     mut asked: Asked,
 ) -> Result<(), Halt> {
     let state = supervisor.state();
-    if let Some(cap) = state.caps.against(asked.cause, state, supervisor.now()) {
+    if let Some(cap) = state.caps_now().against(asked.cause, state, supervisor.now()) {
         return Err(capped(cap).into());
     }
     let session = supervisor.session().session();
@@ -158,6 +163,7 @@ fn start_asked(
     }
     // What a vendor's program is told depends on what it remembers, which its adapter finds out.
     let told = match supervisor.agent() == NATIVE {
+        true if asked.fresh => None,
         true => {
             let budget = briefing::budget(shift.agent.context_tokens());
             briefing::briefing(session, NATIVE, true, &asked.text, budget)?
@@ -170,7 +176,20 @@ fn start_asked(
         briefing: told.as_deref(),
         question: asked.question,
         messages: asked.messages,
-    })
+        fresh: asked.fresh,
+    })?;
+    if asked.fresh {
+        shift.agent.forget();
+    }
+    Ok(())
+}
+
+/// Why a worker that makes no case is not asked again.
+fn no_case(state: &State) -> SessionStopped {
+    match state.turn.spoke {
+        true => stop(Reason::NoCase, "the worker made no case for its work, also when asked to"),
+        false => stop(Reason::Empty, "the worker said nothing, also when it was asked again"),
+    }
 }
 
 /// What the agent before had not finished, for the one that goes on.
@@ -197,6 +216,9 @@ fn taken_over(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
 }
 
 fn done_message(supervisor: &Supervisor<'_>) -> String {
+    if let Some(message) = tasks::done_message(supervisor.state()) {
+        return message;
+    }
     if let Some(message) = review::done_message(supervisor.state()) {
         return message;
     }
@@ -206,11 +228,14 @@ fn done_message(supervisor: &Supervisor<'_>) -> String {
     }
 }
 
-fn first_prompt(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
+fn first_prompt(supervisor: &Supervisor<'_>, shift: &Shift<'_>) -> Result<(String, Cause), Halt> {
+    if supervisor.state().tasks.is_some() {
+        return Ok((tasks::prompt(supervisor, shift)?, Cause::Task));
+    }
     match &supervisor.state().identity {
         Some(identity) => {
             let task = supervisor.session().session().text(&identity.prompt)?;
-            Ok(review::task(supervisor.state(), task))
+            Ok((review::task(supervisor.state(), task), Cause::Person))
         }
         None => Err(stop(Reason::Failed, "the session has no prompt").into()),
     }
@@ -229,9 +254,10 @@ fn proof_prompt(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
     });
     let command = proof_command(supervisor).unwrap_or_default();
     let output = last.map_or(Ok(String::new()), |returned| session.text(&returned.output))?;
-    Ok(format!(
+    let text = format!(
         "The work is not done yet: `{command}` still fails. Mend that.\n\nIts output:\n{output}"
-    ))
+    );
+    Ok(review::with_case(supervisor.state(), text))
 }
 
 /// Runs the proof between its two events.

@@ -19,6 +19,9 @@ pub trait Agent {
         Ok(())
     }
 
+    /// The conversation begins anew: nothing of what was said before belongs to it.
+    fn forget(&mut self) {}
+
     /// Goes on with the open turn, from wherever the journal says it is, until it ends.
     fn turn(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt>;
 

@@ -85,20 +85,24 @@ fn price_of(model: &dyn Model, prices: &HashMap<String, Price>) -> Option<Price>
     prices.get(name).copied().or_else(|| price::price(name))
 }
 
+/// What the agent is told about itself, with what the project tells agents.
+fn system(workspace: &Workspace) -> String {
+    let instructions = ["AGENTS.md", "CLAUDE.md"]
+        .iter()
+        .find_map(|name| std::fs::read_to_string(workspace.root().join(name)).ok());
+    prompt::system(workspace.root(), instructions.as_deref())
+}
+
 impl Native {
     /// An agent for this workspace. Of the permissions it knows `read-only`; else it may do what
     /// the user may.
     pub fn new(config: NativeConfig, root: &Path, permission: Permission) -> std::io::Result<Self> {
         let read_only = permission == Permission::ReadOnly;
         let workspace = Workspace::open(root)?;
-        let instructions = ["AGENTS.md", "CLAUDE.md"]
-            .iter()
-            .find_map(|name| std::fs::read_to_string(workspace.root().join(name)).ok());
-        let system = prompt::system(workspace.root(), instructions.as_deref());
         Ok(Self {
             model: config.model,
+            system: system(&workspace),
             workspace,
-            system,
             tools: if read_only { tools::reading_specs() } else { tools::specs() },
             read_only,
             prices: config.prices,
@@ -135,7 +139,7 @@ impl Native {
 
     fn call_model(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
         if let Some(cap) =
-            supervisor.state().caps.against_call(supervisor.state(), supervisor.now())
+            supervisor.state().caps_now().against_call(supervisor.state(), supervisor.now())
         {
             return Err(capped(cap).into());
         }
@@ -317,6 +321,12 @@ impl Native {
 impl Agent for Native {
     fn recall(&mut self, session: &Session) -> segue_journal::Result<()> {
         self.recalled(session).map(drop)
+    }
+
+    fn forget(&mut self) {
+        self.conversation = None;
+        // What the project tells agents may have changed since, too.
+        self.system = system(&self.workspace);
     }
 
     fn turn(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {

@@ -92,6 +92,8 @@ pub struct Opening<'a> {
     pub question: Option<String>,
     /// The messages that are part of the prompt.
     pub messages: Vec<String>,
+    /// The conversation begins with it.
+    pub fresh: bool,
 }
 
 /// One session at work.
@@ -198,11 +200,11 @@ impl<'a> Supervisor<'a> {
 
     /// Opens the next turn. The prompt is on the disk before the agent can get it.
     pub fn start_turn(&mut self, opening: Opening<'_>) -> Result<(), Halt> {
-        let Opening { prompt, cause, briefing, question, messages } = opening;
+        let Opening { prompt, cause, briefing, question, messages, fresh } = opening;
         let prompt = self.payload(prompt)?;
         let briefing = briefing.map(|text| self.payload(text)).transpose()?;
         let number = self.state().turn.number + 1;
-        let started = TurnStarted { prompt, cause, briefing, messages };
+        let started = TurnStarted { prompt, cause, briefing, messages, fresh };
         let draft = Draft { id: question, ..Draft::from(started) };
         self.commit(draft.in_turn(number, self.agent())).map(drop)
     }
@@ -238,7 +240,7 @@ impl<'a> Supervisor<'a> {
         if let Some(signal) = self.interrupt.signal() {
             return Some(interrupted(signal));
         }
-        let left = self.state().caps.time_left(self.state(), self.now())?;
+        let left = self.state().caps_now().time_left(self.state(), self.now())?;
         left.is_zero().then(|| capped(Cap::WallClock))
     }
 

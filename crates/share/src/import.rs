@@ -233,7 +233,7 @@ fn verify(session: &Session) -> std::result::Result<(), (&'static str, String)> 
     let report = repair::verify(session).map_err(|error| (JOURNAL, error.to_string()))?;
     for problem in report.problems {
         return Err(match problem {
-            Problem::TornTail { .. } => continue,
+            Problem::TornTail { .. } | Problem::Derived { .. } => continue,
             Problem::Damaged(damage) => {
                 (JOURNAL, format!("line {}: {}", damage.line, damage.finding))
             }

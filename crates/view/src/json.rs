@@ -79,7 +79,8 @@ impl<'a> From<&'a Row> for RowJson<'a> {
             model: row.model.as_deref(),
             prompt: &row.prompt,
             turns: row.turns,
-            iteration: (row.loop_kind == LoopKind::Pair).then_some(row.iteration),
+            iteration: matches!(row.loop_kind, LoopKind::Pair | LoopKind::Tasks)
+                .then_some(row.iteration),
             max_iterations: row.max_iterations,
             reviewers: &row.reviewers,
             runs: row.runs,

@@ -25,6 +25,7 @@ pub mod show;
 pub mod status_lines;
 pub mod style;
 pub mod table;
+pub mod tasks;
 
 mod database;
 mod error;

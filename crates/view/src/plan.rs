@@ -11,12 +11,15 @@ use segue_core::{
     caps::{Cap, Caps},
     decide::{self, Next, Step},
     event::Cause,
-    state::{Phase, Progress, Proof},
+    state::{Phase, Progress, Proof, Tasks},
 };
 use segue_journal::Session;
 use serde::Serialize;
 
-use crate::style::{self, sanitize, shorten};
+use crate::{
+    style::{self, sanitize, shorten},
+    tasks,
+};
 
 /// How the session is to go on.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +38,8 @@ pub struct Going<'a> {
     pub rewinds: bool,
     /// How the workspace stands.
     pub workspace_note: &'a str,
+    /// The list of tasks as it will be, where there is one.
+    pub tasks: Option<&'a Tasks>,
     /// More lines, each with its label.
     pub notes: &'a [(&'static str, String)],
     pub caps: Caps,
@@ -55,7 +60,15 @@ pub struct Plan {
 pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
     let state = session.state();
     let certain = decide::certainty(state);
-    let mut lines = vec![headline(state, going)];
+    let mut lines = match going.tasks {
+        Some(tasks) => {
+            vec![
+                tasks::plan(state, tasks),
+                format!("  {:<9} {}", "session", headline(state, going)),
+            ]
+        }
+        None => vec![format!("↻ resume {}", headline(state, going))],
+    };
     let mut line = |what: &str, text: String| lines.push(format!("  {what:<9} {text}"));
     if crashed(state) {
         if !certain.done.is_empty() {
@@ -136,8 +149,12 @@ fn headline(state: &State, going: &Going<'_>) -> String {
         Some(stop) => format!("stopped: {}", sanitize(stop.message.trim_end_matches('.'))),
         None => "never started".to_owned(),
     };
-    let kind = if state.terms().is_some() { "pair" } else { "solo" };
-    format!("↻ resume {sign}{} \"{title}\" · {kind} · {agent} · {how}, {ago}", going.selector)
+    let kind = match (&state.tasks, state.terms()) {
+        (Some(_), _) => "tasks",
+        (None, Some(_)) => "pair",
+        (None, None) => "solo",
+    };
+    format!("{sign}{} \"{title}\" · {kind} · {agent} · {how}, {ago}", going.selector)
 }
 
 fn continuation(state: &State, going: &Going<'_>) -> String {
@@ -159,7 +176,9 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
         _ if going.with.is_some() && !state.turn.open && state.turn.number > 0 => {
             format!("turn {}, taken over", number + 1)
         }
-        Next::FirstTurn => "turn 1 from its start".to_owned(),
+        Next::StartTask | Next::FirstTurn if going.tasks.is_some() => next_task(going),
+        Next::StartTask | Next::FirstTurn => "turn 1 from its start".to_owned(),
+        Next::NoCase => format!("turn {number}: the worker has made no case", number = number + 1),
         Next::ProofTurn => format!("turn {}, with what the failed proof printed", number + 1),
         Next::GoOn => format!("turn {}, after a reply that was cut off", number + 1),
         Next::LetGo | Next::TakeOver => format!("turn {}, taken over", number + 1),
@@ -188,6 +207,7 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
         },
     };
     let what = match state.terms() {
+        Some(_) if decide::next(state) == Next::StartTask => what,
         Some(_) => format!("{}, {what}", iteration(state, going)),
         None => what,
     };
@@ -214,12 +234,20 @@ fn iteration(state: &State, going: &Going<'_>) -> String {
     );
     let now = match turn_ahead {
         _ if going.prompt.is_some() => 1,
-        true => state.review.iteration + 1,
-        false => state.review.iteration.max(1),
+        true => state.review.attempt() + 1,
+        false => state.review.attempt().max(1),
     };
     match going.caps.iterations {
         Some(most) => format!("iteration {now} of {most}"),
         None => format!("iteration {now}"),
+    }
+}
+
+/// The task that is taken in hand first.
+fn next_task(going: &Going<'_>) -> String {
+    match going.tasks.and_then(Tasks::upcoming) {
+        Some(next) => format!("{} {}", sanitize(&next.id), shorten(&sanitize(&next.title), 50)),
+        None => "nothing is left to do".to_owned(),
     }
 }
 
@@ -261,7 +289,7 @@ fn reached(state: &State, going: &Going<'_>) -> Option<Cap> {
     let attempt = || going.caps.against(Cause::Review, state, going.now);
     match decide::next(state) {
         _ if going.prompt.is_some() => turn(),
-        Next::FirstTurn => turn(),
+        Next::FirstTurn | Next::StartTask => turn(),
         Next::ProofTurn | Next::ReviewTurn | Next::MessageTurn | Next::UnfinishedTurn => attempt(),
         Next::GoOn => turn(),
         Next::Turn if decide::step(state) == Step::CallModel => {

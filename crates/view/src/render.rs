@@ -14,6 +14,7 @@
 mod passage;
 mod program;
 mod review;
+mod tasks;
 
 use jiff::Timestamp;
 use segue_core::{
@@ -243,6 +244,10 @@ impl Out<'_> {
             | Body::WorkCommitted(_)
             | Body::MessageSent(_)
             | Body::MessageDelivered(_) => self.review(event),
+            Body::TasksRead(_)
+            | Body::TaskStarted(_)
+            | Body::TaskFailed(_)
+            | Body::CaseSubmitted(_) => self.tasks(&event.body),
             _ => self.passage(event),
         }
     }
@@ -312,7 +317,7 @@ impl Out<'_> {
             text.push((Paint::Plain, format!(" · {}", sanitize(agent))));
         }
         let why = match started.cause {
-            Cause::Person | Cause::Unknown => "",
+            Cause::Person | Cause::Task | Cause::Unknown => "",
             Cause::Proof => "the proof failed: ",
             _ => "going on: ",
         };

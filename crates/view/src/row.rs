@@ -70,7 +70,10 @@ impl Row {
 
     #[must_use]
     pub fn status(&self) -> Status {
-        status(self.phase, self.stop.clone(), self.holder.is_some())
+        match status(self.phase, self.stop.clone(), self.holder.is_some()) {
+            Status::Created if self.loop_kind == LoopKind::Tasks => Status::Prepared,
+            status => status,
+        }
     }
 
     /// Looks who has the session now. A stopped one is not looked at: nobody works on it.
@@ -165,7 +168,7 @@ impl Row {
             phase: state.phase,
             stop: state.stop.clone(),
             turns: state.turn.number,
-            iteration: state.review.iteration,
+            iteration: state.review.attempt(),
             max_iterations: state.caps.iterations.filter(|_| state.terms().is_some()),
             runs: state.runs,
             tokens: state.usage.total(),

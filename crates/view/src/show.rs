@@ -89,6 +89,11 @@ pub fn advice(status: Status, state: &State, selector: &str) -> String {
         // It goes on with the session that it is a part of.
         _ if state.is_part() => format!("segue watch {selector}"),
         Status::Running => format!("segue watch {selector}"),
+        Status::Prepared => match &state.tasks {
+            Some(tasks) => format!("segue tasks run {}", tasks.source.display()),
+            None => format!("segue resume {selector}"),
+        },
+        Status::Completed if state.tasks.is_some() => format!("segue tasks push {selector}"),
         Status::Completed => format!("segue resume {selector} \"what to do next\""),
         Status::Rewound => format!("segue resume {selector} \"what to do instead\""),
         // Without a time there is nothing to wait for.
@@ -114,13 +119,16 @@ fn raised(cap: Cap, state: &State) -> Option<String> {
     match cap {
         Cap::Turns => Some(twice(state.caps.turns?.into(), state.turn.number.into()).to_string()),
         Cap::Iterations => {
-            Some(twice(state.caps.iterations?.into(), state.review.iteration.into()).to_string())
+            Some(twice(state.caps.iterations?.into(), state.review.attempt().into()).to_string())
         }
         Cap::Steps => Some(twice(state.caps.steps?.into(), state.turn.calls.into()).to_string()),
         Cap::Tokens => Some(twice(state.caps.tokens?, state.usage.total()).to_string()),
         Cap::Cost => {
             let cents = twice(state.caps.cost_micros?.0, state.cost.0).div_ceil(10_000);
             Some(format!("{}.{:02}", cents / 100, cents % 100))
+        }
+        Cap::Reviews => {
+            Some(twice(state.caps.reviews?.into(), state.review.asked.into()).to_string())
         }
         Cap::WallClock | Cap::Unknown => None,
     }
@@ -169,6 +177,7 @@ pub fn show_text(show: &Show, style: &Style, now: Timestamp) -> String {
     status_lines(show, &mut page, now);
     identity_lines(show, &mut page, now);
     spend_lines(show, &mut page, now);
+    task_lines(show, &mut page);
     for (n, file) in show.files.iter().enumerate() {
         let size = file.bytes.map(|size| format!("  {}", bytes(size))).unwrap_or_default();
         let label = if n == 0 { "files" } else { "" };
@@ -282,7 +291,9 @@ fn review_lines(state: &State, page: &mut Page<'_>) {
     };
     let text = format!(
         "iteration {} · {} pass, {} fail{rule}",
-        review.iteration, review.passes, review.fails
+        review.attempt(),
+        review.passes,
+        review.fails
     );
     page.line("review", Paint::Plain, &text);
     for entry in review.ledger.open() {
@@ -293,6 +304,19 @@ fn review_lines(state: &State, page: &mut Page<'_>) {
     if state.bridge.total() > 0 {
         let (all, waiting) = (state.bridge.total(), state.bridge.waiting.len());
         page.line("messages", Paint::Plain, &format!("{all}, {waiting} not delivered"));
+    }
+}
+
+/// The list of tasks, and where each of them stands.
+fn task_lines(show: &Show, page: &mut Page<'_>) {
+    let Some(tasks) = &show.state.tasks else { return };
+    let source = sanitize(&tasks.source.display().to_string()).into_owned();
+    let text = format!("{} of {} done · {source}", tasks.done(), tasks.entries.len());
+    page.line("tasks", Paint::Plain, &text);
+    let width = page.style.width.saturating_sub(LABEL);
+    let narrower = Style { width, ..page.style.clone() };
+    for line in crate::tasks::table(&show.state, &narrower).lines() {
+        page.lines.push(format!("{:LABEL$}{line}", ""));
     }
 }
 
@@ -348,7 +372,10 @@ fn caps(state: &State, until: Timestamp) -> Vec<String> {
         lines.push(format!("turns {} of {cap}", state.turn.number));
     }
     if let Some(cap) = caps.iterations.filter(|_| state.terms().is_some()) {
-        lines.push(format!("iterations {} of {cap}", state.review.iteration));
+        lines.push(format!("iterations {} of {cap}", state.review.attempt()));
+    }
+    if let Some(cap) = caps.reviews.filter(|_| state.terms().is_some()) {
+        lines.push(format!("reviews {} of {cap}", state.review.asked));
     }
     if let Some(cap) = caps.steps {
         lines.push(format!("model calls of the turn {} of {cap}", state.turn.calls));

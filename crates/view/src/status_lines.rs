@@ -98,7 +98,7 @@ fn head(state: &State, seen: &Seen<'_>, status: Status, style: &Style) -> String
         line = line.plain(format!(" · {}", duration(Duration::from_secs(span.as_secs()))));
     }
     if let Some(terms) = state.terms() {
-        line = line.plain(format!(" · iteration {}", state.review.iteration.max(1)));
+        line = line.plain(format!(" · iteration {}", state.review.attempt().max(1)));
         if let Some(most) = state.caps.iterations {
             line = line.plain(format!(" of {most}"));
         }

@@ -31,7 +31,7 @@ pub fn status_paint(status: Status) -> Paint {
     match status {
         Status::Completed => Paint::Green,
         Status::Running => Paint::Cyan,
-        Status::Created => Paint::Dim,
+        Status::Created | Status::Prepared | Status::Discarded => Paint::Dim,
         Status::Crashed
         | Status::Failed
         | Status::AgentCrashed
@@ -41,6 +41,8 @@ pub fn status_paint(status: Status) -> Paint {
         | Status::Interrupted
         | Status::Capped(_)
         | Status::Looping
+        | Status::NoCase
+        | Status::Empty
         | Status::Rewound
         | Status::HandedOff
         | Status::Overloaded

@@ -100,6 +100,11 @@ pub fn uncommitted(dir: &Path) -> Result<usize, WorktreeError> {
     Ok(here(dir, &["status", "--porcelain"])?.lines().count())
 }
 
+/// The commit that a work tree is at.
+pub fn tip(dir: &Path) -> Result<String, WorktreeError> {
+    here(dir, &["rev-parse", "HEAD"])
+}
+
 /// What a git in this directory says.
 fn here(dir: &Path, args: &[&str]) -> Result<String, WorktreeError> {
     let mut command = checkout(dir);

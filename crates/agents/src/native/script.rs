@@ -17,6 +17,10 @@
 //! text = "Back again."
 //!
 //! [[reply]]
+//! when = ["T-002", "round 1."]           # only in conversations whose first message has all of these
+//! silent = true                          # an answer with nothing in it
+//!
+//! [[reply]]
 //! text = "Done."
 //! repeat = true                          # only on the last: answers every further call
 //! ```
@@ -59,6 +63,17 @@ struct Scripted {
     limit: Option<ScriptedLimit>,
     #[serde(default)]
     repeat: bool,
+    #[serde(default)]
+    when: Vec<String>,
+    #[serde(default)]
+    silent: bool,
+}
+
+impl Scripted {
+    /// Whether it belongs to a conversation that began like this.
+    fn fits(&self, first: &str) -> bool {
+        self.when.iter().all(|words| first.contains(words))
+    }
 }
 
 /// A limit in place of an answer.
@@ -128,11 +143,11 @@ impl Script {
         for (index, reply) in parsed.reply.iter().enumerate() {
             let at = Some(reply.span().start);
             let scripted = reply.as_ref();
-            if scripted.repeat && index + 1 < count {
+            if scripted.repeat && scripted.when.is_empty() && index + 1 < count {
                 return Err(fail(at, "repeat = true may only stand on the last [[reply]]"));
             }
             let empty = scripted.text.is_empty() && scripted.tools.is_empty();
-            if empty && scripted.limit.is_none() {
+            if empty && scripted.limit.is_none() && !scripted.silent {
                 return Err(fail(at, "a [[reply]] needs text or tools"));
             }
         }
@@ -145,15 +160,18 @@ impl Script {
         limit.file.as_ref().is_none_or(|file| beside.join(file).exists())
     }
 
-    fn pick(&self, index: usize) -> Result<&Scripted, ModelError> {
-        let last = self.replies.last().filter(|reply| reply.repeat);
-        self.replies.get(index).or(last).ok_or_else(|| ModelError::Script {
+    /// The reply of this number among those that belong to the conversation.
+    fn pick(&self, first: &str, index: usize) -> Result<&Scripted, ModelError> {
+        let all: Vec<&Scripted> = self.replies.iter().filter(|reply| reply.fits(first)).collect();
+        // What is said again and again ends the list.
+        let end = all.iter().position(|reply| reply.repeat).unwrap_or(index);
+        all.get(index.min(end)).copied().ok_or_else(|| ModelError::Script {
             file: self.file.clone(),
             message: format!(
                 "call {} has no answer: the script has {}; add a [[reply]], or repeat = true to \
                  the last one",
                 index + 1,
-                match self.replies.len() {
+                match all.len() {
                     1 => "1 reply".to_owned(),
                     count => format!("{count} replies"),
                 }
@@ -175,7 +193,7 @@ impl Model for Script {
         let said = request.messages.iter().filter(|message| message.role == Role::Assistant);
         let earlier = usize::try_from(request.earlier_replies).unwrap_or(usize::MAX);
         let index = said.count().saturating_add(earlier);
-        let scripted = self.pick(index)?;
+        let scripted = self.pick(&first(request), index)?;
         if let Some(limit) = scripted.limit.as_ref().filter(|limit| self.is_in_force(limit)) {
             return Err(ModelError::Limit {
                 message: "the script says so".to_owned(),
@@ -211,6 +229,17 @@ impl Model for Script {
             id: Some(format!("reply-{index}")),
         })
     }
+}
+
+/// What the conversation began with.
+fn first(request: &Request<'_>) -> String {
+    let mut text = String::new();
+    for block in request.messages.first().into_iter().flat_map(|message| &message.blocks) {
+        if let Block::Text { text: more } = block {
+            text.push_str(more);
+        }
+    }
+    text
 }
 
 impl From<ScriptedUsage> for Usage {

@@ -13,9 +13,12 @@ pub(crate) struct CapFlags {
     /// Stop after so many turns
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Caps")]
     max_turns: Option<u32>,
-    /// Stop after so many attempts of a pair's worker
+    /// Stop after so many attempts of the worker of a pair, or at one task of a list
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Caps")]
     max_iterations: Option<u32>,
+    /// Stop after so many reviews of a pair's work, or of one task of a list
+    #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Caps")]
+    max_reviews: Option<u32>,
     /// Stop after so many model calls in one turn
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Caps")]
     max_steps: Option<u32>,
@@ -48,6 +51,7 @@ impl CapFlags {
         Caps {
             turns: self.max_turns,
             iterations: self.max_iterations,
+            reviews: self.max_reviews,
             steps: self.max_steps,
             wall_clock_secs: self.max_time.map(|time| time.as_secs().max(1)),
             tokens: self.max_tokens,
@@ -62,6 +66,7 @@ pub(crate) fn cap_words(caps: Caps) -> Vec<String> {
     let values = [
         (Cap::Turns, caps.turns.map(|n| n.to_string())),
         (Cap::Iterations, caps.iterations.map(|n| n.to_string())),
+        (Cap::Reviews, caps.reviews.map(|n| n.to_string())),
         (Cap::Steps, caps.steps.map(|n| n.to_string())),
         (Cap::WallClock, caps.wall_clock_secs.map(|n| format!("{n}s"))),
         (Cap::Tokens, caps.tokens.map(|n| n.to_string())),

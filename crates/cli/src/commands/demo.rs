@@ -33,28 +33,37 @@ const PROJECT: [(&str, &str); 3] = [
 ];
 
 /// Who plays: beside the project, so that nobody sees them at work in it.
-const PLAYERS: [(&str, &str); 5] = [
+const PLAYERS: [(&str, &str); 7] = [
     ("script.toml", include_str!("../../demo/script.toml")),
     ("limited.toml", include_str!("../../demo/limited.toml")),
     ("colleague.sh", include_str!("../../demo/colleague.sh")),
     ("worker.toml", include_str!("../../demo/worker.toml")),
     ("reviewer.toml", include_str!("../../demo/reviewer.toml")),
+    ("list-worker.toml", include_str!("../../demo/list-worker.toml")),
+    ("evaluator.toml", include_str!("../../demo/evaluator.toml")),
+];
+
+const PLAN: [(&str, &str); 3] = [
+    ("overview.md", include_str!("../../demo/plan/overview.md")),
+    ("T-001-version.md", include_str!("../../demo/plan/T-001-version.md")),
+    ("T-002-usage.md", include_str!("../../demo/plan/T-002-usage.md")),
 ];
 
 /// The tool call that is under way when Segue is killed.
 const FATAL_CALL: &str = "call-1-0";
 
-const LOOK_AROUND: [(&str, &str); 7] = [
+const LOOK_AROUND: [(&str, &str); 8] = [
     ("segue log 1", "what happened, event by event"),
     ("segue show 2", "all that is known of the session"),
     ("segue bridge 3", "who said what of the pair's work"),
+    ("segue tasks status 4", "the list, task by task"),
     ("less ../.segue/sessions/*/*/resume.json", "what the next agent has to know"),
     ("less ../.segue/sessions/*/*/journal.jsonl", "the journal itself: one event, one line"),
     ("git diff", "what the agent changed"),
     ("segue resume 1 \"And digits?\"", "ask for more (this model has no answer to it)"),
 ];
 
-/// See it happen: a run is killed and resumed, another handed over and rewound, a third reviewed
+/// See it happen: runs are killed, resumed, handed over, rewound and reviewed, and a list is worked on
 ///
 /// In a scratch repository, on the embedded model: no account, no network, under a minute.
 #[derive(Debug, clap::Args)]
@@ -91,6 +100,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     ];
     checks.extend(stage.second_scene()?);
     checks.extend(stage.third_scene()?);
+    checks.extend(stage.fourth_scene()?);
     stage.conclude(context, &checks)
 }
 
@@ -282,6 +292,67 @@ impl Stage {
         ])
     }
 
+    /// A list of tasks: a cap is hit, raised, and the rest is done.
+    fn fourth_scene(&self) -> Result<Vec<(&'static str, bool)>, CommandError> {
+        self.title(
+            "8",
+            "A list of two tasks, each until an evaluator accepts it; one attempt each",
+        );
+        let plan = self.dir.join("plan");
+        fs::create_dir_all(&plan)?;
+        for (name, text) in PLAN {
+            fs::write(plan.join(name), text)?;
+        }
+        let words = [
+            "tasks",
+            "run",
+            "../plan",
+            "--dir",
+            ".",
+            "--worker",
+            "native@script:../list-worker.toml",
+            "--evaluator",
+            "native@script:../evaluator.toml",
+            "--max-iterations",
+            "1",
+        ];
+        let capped = self.segue(&words)?;
+        let failed = self.subjects()?;
+        self.title("9", "The cap ended it. Raise it: the failed task is tried again");
+        let done = self.segue(&["resume", "4", "--max-iterations", "4"])?;
+        let subjects = self.subjects()?;
+        let is = |found: &[String], wanted: &[&str]| found == wanted;
+        Ok(vec![
+            (
+                "the cap stopped the list, and kept what there was of the task on its branch",
+                capped.code() == Some(3)
+                    && is(
+                        &failed,
+                        &[
+                            "T-001: Say the version",
+                            "T-002: FAILED (iter_cap): Say how it is called",
+                        ],
+                    ),
+            ),
+            (
+                "the placeholder was unwound, and each task is one commit",
+                done.success()
+                    && is(&subjects, &["T-001: Say the version", "T-002: Say how it is called"]),
+            ),
+        ])
+    }
+
+    /// What the commits of the list's branch are about, oldest first.
+    fn subjects(&self) -> Result<Vec<String>, CommandError> {
+        let session = self.numbered(4)?;
+        let Some(tree) = &session.state().worktree else { return Ok(Vec::new()) };
+        let mut git = Command::new("git");
+        let range = format!("{}..{}", tree.plan.base, tree.plan.branch);
+        git.args(["log", "--reverse", "--format=%s", &range]).current_dir(&self.app);
+        let log = git.output()?;
+        Ok(String::from_utf8_lossy(&log.stdout).lines().map(str::to_owned).collect())
+    }
+
     fn session(&self) -> Result<Session, CommandError> {
         self.numbered(1)
     }
@@ -332,7 +403,7 @@ impl Stage {
             }))?;
             return Ok(exit);
         }
-        self.title("8", "What happened, looked up on the disk");
+        self.title("10", "What happened, looked up on the disk");
         for (what, holds) in checks {
             let sign = if *holds { (Paint::Green, "✓") } else { (Paint::Red, "✗") };
             print(&format!("   {} {what}", self.out.paint(sign.0, sign.1)));

@@ -15,7 +15,7 @@ use crate::{
         go_on::{Request, say_plan},
         place,
         rewind::{rewind_error, rewind_lines},
-        run::{Manner, Origin, launch_new},
+        run::{Begin, Manner, Origin, launch_new},
         worker::{Wishes, hire, known_agent, no_such_agent},
     },
     context::Context,
@@ -93,7 +93,8 @@ pub(crate) fn start(
     // It has been read: the session that it was made from goes on as if it had not been edited.
     let used = format!("resume.json.used-{}", context.now().as_millisecond());
     let packet = (session.dir().join("resume.json"), session.dir().join(used));
-    launch_new(context, &config, new, worker, manner, Some(Origin { files, packet }))
+    let begin = Begin { origin: Some(Origin { files, packet }), list: None };
+    launch_new(context, &config, new, worker, manner, begin)
 }
 
 /// What can't be meant.
@@ -129,6 +130,7 @@ fn new_session(
         proof: identity.proof.clone(),
         proof_secs: identity.proof_secs,
         pair: identity.pair.clone(),
+        tasks: None,
         caps: identity.caps,
         lineage: Some(Lineage {
             from: session.id(),

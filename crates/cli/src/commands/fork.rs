@@ -10,8 +10,8 @@ use segue_journal::home::NewSession;
 use crate::{
     commands::{
         caps::CapFlags,
-        go_on::check_whole,
-        run::{Manner, check_free, launch_new, workspace},
+        go_on::{check_no_list, check_whole},
+        run::{Begin, Manner, check_free, launch_new, workspace},
         worker::{NATIVE, Wishes, hire},
     },
     context::Context,
@@ -50,6 +50,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let selector = found.selector();
     let session = found.open(&context.home)?;
     check_whole(&session)?;
+    check_no_list(&session, "forked")?;
     let state = session.state();
     let Some(identity) = &state.identity else {
         return Err(CommandError::failed(format!("session {selector} can't be read"))
@@ -86,6 +87,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         proof: identity.proof.clone(),
         proof_secs: identity.proof_secs,
         pair: identity.pair.clone(),
+        tasks: None,
         caps: config.caps().overridden_by(args.caps.caps()),
         lineage: Some(Lineage {
             from: session.id(),
@@ -99,5 +101,5 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    launch_new(context, &config, new, worker, Manner::default(), None)
+    launch_new(context, &config, new, worker, Manner::default(), Begin::default())
 }

@@ -32,7 +32,7 @@ use segue_view::{
 use crate::{
     commands::{
         attach::{self, Start},
-        edited, place, resume,
+        edited, place, relist, resume,
         rewind::{rewind_error, rewind_lines},
         run::{Manner, surroundings},
         worker::{Wishes, hire, known_agent, limit_key, no_such_agent, terms},
@@ -121,17 +121,32 @@ pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> Com
         let error = segue_journal::Error::Busy { dir: found.dir.clone(), holder };
         return Err(about(error.into()));
     }
+    if asked.rewind.is_some() {
+        check_no_list(&session, "rewound")?;
+    }
     if let Some(packet) = session.edited_packet().map_err(|error| edited::broken(&error))? {
+        check_no_list(&session, "begun anew from an edited packet")?;
         return edited::start(context, &session, &selector, packet, &asked);
     }
-    if nothing_to_do(&session, &asked) {
+    let list = relist::Relist::of(context, &session, asked.prompt.is_some())?;
+    let more = list.as_ref().is_some_and(relist::Relist::has_more);
+    if nothing_to_do(&session, &asked) && !more {
         return say_nothing_to_do(context, &session, &selector);
     }
-    planned(context, found, session, asked)
+    if list.is_some() {
+        asked.caps = context.config()?.set_task_caps().overridden_by(asked.caps);
+    }
+    planned(context, found, session, asked, list)
 }
 
 /// Says what will be done, and does it.
-fn planned(context: &Context, found: &Found, session: Session, asked: Request) -> CommandResult {
+fn planned(
+    context: &Context,
+    found: &Found,
+    session: Session,
+    asked: Request,
+    list: Option<relist::Relist>,
+) -> CommandResult {
     let selector = found.selector();
     let config = context.config()?;
     let change = change(context, &config, &session, &selector, &asked)?;
@@ -142,7 +157,13 @@ fn planned(context: &Context, found: &Found, session: Session, asked: Request) -
         change.as_ref().map_or_else(|| session.state().agent().to_owned(), |c| c.to.clone());
     let note = place::note(&place, &session, &keeper);
     let with = change.as_ref().map(|change| change.to.as_str());
-    let going = Going { selector: &selector, asked: &asked, place: &place, note: &note };
+    let going = Going {
+        selector: &selector,
+        asked: &asked,
+        place: &place,
+        note: &note,
+        list: list.as_ref(),
+    };
     let plan = going.plan(&session, with, back.as_ref(), context.now());
     if asked.dry_run && context.json {
         context.print_json(&plan)?;
@@ -180,8 +201,18 @@ fn planned(context: &Context, found: &Found, session: Session, asked: Request) -
         &selector,
         found.number,
         asked,
-        Ready { change, agent, place, back, plan, interrupt },
+        Ready { change, agent, place, back, plan, interrupt, list },
     )
+}
+
+/// A list of tasks is on its branch, task by task: there is no turn to go back to, and no half of it
+/// to go on with elsewhere.
+pub(crate) fn check_no_list(session: &Session, what: &str) -> Result<(), CommandError> {
+    let Some(tasks) = &session.state().tasks else { return Ok(()) };
+    let message = format!("a session over a list of tasks can't be {what}");
+    Err(CommandError::usage(message)
+        .hint("each task is a commit on its branch: git reset and git revert take one back")
+        .hint(format!("begin anew: segue tasks run {} --new", tasks.source.display())))
 }
 
 /// A reviewer goes on with the session that it is a part of.
@@ -200,6 +231,7 @@ struct Going<'a> {
     asked: &'a Request,
     place: &'a Place,
     note: &'a place::Note,
+    list: Option<&'a relist::Relist>,
 }
 
 impl Going<'_> {
@@ -214,6 +246,7 @@ impl Going<'_> {
         let permission = asked.permission.unwrap_or_else(|| state.permission());
         let permission = terms(with.unwrap_or(state.agent()), permission);
         let mut notes = back.map(rewind_lines).unwrap_or_default();
+        notes.extend(self.list.map(relist::Relist::notes).unwrap_or_default());
         match waiting(session) {
             0 => {}
             1 => notes.push(("messages", "1 for the worker, which gets it".to_owned())),
@@ -239,6 +272,7 @@ impl Going<'_> {
                 rewinds: back.is_some() || state.rewind.under_way.is_some(),
                 workspace_note: &self.note.text,
                 notes: &notes,
+                tasks: self.list.map(|list| &list.then),
                 caps: state.caps.overridden_by(asked.caps),
                 now,
             },
@@ -254,6 +288,7 @@ struct Ready {
     back: Option<RewindStarted>,
     plan: Plan,
     interrupt: Interrupt,
+    list: Option<relist::Relist>,
 }
 
 fn launch_resume(
@@ -262,7 +297,7 @@ fn launch_resume(
     session: Session,
     selector: &str,
     number: Option<u64>,
-    asked: Request,
+    mut asked: Request,
     ready: Ready,
 ) -> CommandResult {
     let state = session.state();
@@ -283,8 +318,15 @@ fn launch_resume(
     let (model, worker) = hire(context, config, &ready.agent, wishes)?;
     let named = model.filter(|_| asked.model.is_some());
     let change = ready.change.map(|change| AgentChanged { model: named.clone(), ..change });
+    if ready.list.is_some()
+        && let Some(text) = asked.prompt.take()
+    {
+        // The prompt of a task is the task: what a person says besides is said to its worker.
+        relist::tell_worker(&session, &text)?;
+    }
     let how = Resume {
         prompt: asked.prompt.map(Asked::by_a_person),
+        tasks: ready.list.map(|list| list.source),
         caps: asked.caps,
         model: if change.is_some() { None } else { named },
         workspace: Some(ready.place.dir).filter(|dir| Some(dir.as_path()) != state.workspace()),
@@ -326,6 +368,9 @@ fn say_nothing_to_do(context: &Context, session: &Session, selector: &str) -> Co
     } else if rewound {
         say(&format!("session {selector} was rewound, and waits for what to do instead"));
         say(&format!("segue resume {selector} \"…\""));
+    } else if let Some(tasks) = &state.tasks {
+        say(&format!("session {selector} is completed: {} tasks are done", tasks.done()));
+        say(&format!("ask for more: add a task to {}", tasks.source.display()));
     } else {
         say(&format!("session {selector} is completed: nothing to do"));
         say(&format!("ask for more: segue resume {selector} \"…\""));

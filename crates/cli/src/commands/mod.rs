@@ -25,6 +25,7 @@ mod offer;
 mod pair;
 mod pick;
 mod place;
+mod relist;
 mod resume;
 mod rewind;
 mod rm;

@@ -15,7 +15,7 @@ use crate::{
         caps::CapFlags,
         go_on::{Request, go_on},
         run::{
-            Manner, check_free, check_proof, fallback, launch_new, proof_secs, read_prompt,
+            Begin, Manner, check_free, check_proof, fallback, launch_new, proof_secs, read_prompt,
             repo_of, workspace,
         },
         worker::{NATIVE, Wishes, hire, known_agent, no_such_agent},
@@ -141,7 +141,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         Wishes { model: worker.model.as_deref(), permission: args.permission, ..Wishes::default() };
     let caps = caps(&config, &args);
     let (model, hired) = hire(context, &config, &worker.agent, wishes)?;
-    let reviewers = check(context, &config, seats, caps)?;
+    let reviewers = check_seats(context, &config, seats, caps)?;
     check_free(context, args.name.as_deref())?;
     let workspace = workspace(&context.cwd, args.dir.as_deref())?;
     let new = NewSession {
@@ -155,7 +155,14 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         prompt,
         proof: args.proof.clone().or_else(|| config.get("pair.proof").map(str::to_owned)),
         proof_secs: proof_secs(&config, args.proof_time),
-        pair: Some(Terms { reviewers, consensus: consensus(&config, &args), done, tmux }),
+        pair: Some(Terms {
+            reviewers,
+            consensus: consensus(&config, &args),
+            done,
+            case: false,
+            tmux,
+        }),
+        tasks: None,
         caps,
         lineage: None,
         packet: None,
@@ -166,7 +173,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     };
     let (wait, give_back) = (args.wait, args.give_back);
     let manner = Manner { number: None, wait, give_back, tmux };
-    launch_new(context, &config, new, hired, manner, None)
+    launch_new(context, &config, new, hired, manner, Begin::default())
 }
 
 /// `--run-id 7`, `--session ID`: the pair goes on.
@@ -204,12 +211,12 @@ fn resumed(context: &Context, args: Args, selector: &str) -> CommandResult {
 const NOBODY: &str = "none";
 
 /// Somebody as they were named: `codex`, `claude@opus`, `native@script:review.toml`.
-struct Named {
-    agent: String,
-    model: Option<String>,
+pub(crate) struct Named {
+    pub(crate) agent: String,
+    pub(crate) model: Option<String>,
 }
 
-fn named(word: &str) -> Result<Named, CommandError> {
+pub(crate) fn named(word: &str) -> Result<Named, CommandError> {
     // A command of the user's own may have any sign in it.
     let own = word.starts_with("acp:") || word.starts_with("exec:");
     let (agent, model) = match word.split_once('@').filter(|_| !own) {
@@ -261,7 +268,7 @@ fn seats(config: &Config, args: &Args, worker: &str) -> Result<Vec<Seat>, Comman
 }
 
 /// The parts of a list; a command of the user's own is one part, whatever is in it.
-fn listed(list: &str) -> Vec<String> {
+pub(crate) fn listed(list: &str) -> Vec<String> {
     match list.starts_with("acp:") || list.starts_with("exec:") {
         true => vec![list.to_owned()],
         false => crate::config::words(list),
@@ -269,7 +276,7 @@ fn listed(list: &str) -> Vec<String> {
 }
 
 /// Finds out now who can't work, and not after the worker's first turn. Models get their full names.
-fn check(
+pub(crate) fn check_seats(
     context: &Context,
     config: &Config,
     seats: Vec<Seat>,

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::{
     commands::{
         caps::CapFlags,
-        go_on::{Back, Request, Where, check_whole, go_on, say_mended, say_plan},
+        go_on::{Back, Request, Where, check_no_list, check_whole, go_on, say_mended, say_plan},
         place,
         run::{Manner, surroundings},
     },
@@ -102,6 +102,7 @@ fn stand_still(
     let selector = found.selector();
     let mut session = found.open(&context.home)?;
     check_whole(&session)?;
+    check_no_list(&session, "rewound")?;
     if let Some(holder) = session.taken_by()? {
         let error = segue_journal::Error::Busy { dir: found.dir.clone(), holder };
         return Err(CommandError::from(error).about(&selector));

@@ -11,7 +11,10 @@ use segue_core::{
     selector::check_name,
 };
 use segue_journal::home::NewSession;
-use segue_loops::launch::{self, Surroundings, Worker};
+use segue_loops::{
+    launch::{self, Surroundings, Worker},
+    tasks::Source,
+};
 use segue_runner::Interrupt;
 use segue_view::style;
 
@@ -157,6 +160,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         proof: args.proof,
         proof_secs: proof_secs(&config, args.proof_time),
         pair: None,
+        tasks: None,
         caps: config.caps().overridden_by(args.caps.caps()),
         lineage: None,
         packet: None,
@@ -167,7 +171,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     };
     let manner =
         Manner { number: None, wait: args.wait, give_back: args.give_back, tmux: args.tmux };
-    launch_new(context, &config, new, worker, manner, None)
+    launch_new(context, &config, new, worker, manner, Begin::default())
 }
 
 /// An empty command succeeds.
@@ -238,6 +242,14 @@ pub(crate) struct Origin {
     pub(crate) packet: (PathBuf, PathBuf),
 }
 
+/// What a session begins with besides its prompt.
+#[derive(Default)]
+pub(crate) struct Begin<'a> {
+    pub(crate) origin: Option<Origin>,
+    /// The list of tasks that it works through.
+    pub(crate) list: Option<&'a Source>,
+}
+
 /// Which repository a session in this directory belongs to.
 pub(crate) fn repo_of(workspace: &Path) -> Result<RepoRef, CommandError> {
     let repo = segue_workspace::identify(workspace)
@@ -247,7 +259,7 @@ pub(crate) fn repo_of(workspace: &Path) -> Result<RepoRef, CommandError> {
 }
 
 /// A worktree needs a repository.
-fn check_git(workspace: &Path) -> Result<(), CommandError> {
+pub(crate) fn check_git(workspace: &Path) -> Result<(), CommandError> {
     let Ok(repo) = segue_workspace::identify(workspace) else { return Ok(()) };
     let wrong = |what: &str, hint: &str| {
         let message = format!("{} {what}: there can be no worktree", workspace.display());
@@ -267,7 +279,7 @@ pub(crate) fn launch_new(
     new: NewSession,
     worker: Worker,
     manner: Manner,
-    origin: Option<Origin>,
+    begin: Begin<'_>,
 ) -> CommandResult {
     // Before there is a session that could not be started.
     worker.check_price(new.caps)?;
@@ -280,12 +292,15 @@ pub(crate) fn launch_new(
     let limit_key = limit_key(&agent, new.model.as_deref());
     let mut watcher = Watcher::new(context);
     let interrupt = Interrupt::install()?;
-    let (session, number) = {
+    let (mut session, number) = {
         let around = surroundings(context, config, &mut watcher, interrupt.clone(), manner);
         launch::create(&context.home, new, &around)?
     };
     let dir = session.session().dir().to_owned();
-    let files = match origin {
+    if let Some(list) = begin.list {
+        list.note(&mut session)?;
+    }
+    let files = match begin.origin {
         // The new session has it now. Not before: killed on the way, the edit would not count.
         Some(Origin { files, packet: (from, to) }) => {
             context.home.disk().rename(&from, &to)?;

@@ -7,6 +7,7 @@ use segue_journal::{
     Session,
     repair::{self, Problem, Report},
 };
+use segue_loops::tasks::ledger;
 use segue_view::style;
 use serde_json::json;
 
@@ -58,6 +59,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             }
         }
         let session = found.open(&context.home)?;
+        if args.repair {
+            ledger::mend_all(&session)?;
+        }
         reports.extend(with_parts(&found.selector(), &session)?);
     }
     report(context, &reports)
@@ -65,7 +69,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
 
 /// A session and those within it.
 fn with_parts(name: &str, session: &Session) -> segue_journal::Result<Vec<(String, Report)>> {
-    let mut reports = vec![(name.to_owned(), repair::verify(session)?)];
+    let mut report = repair::verify(session)?;
+    let ledgers = ledger::check(session)?.into_iter();
+    report.problems.extend(ledgers.map(|file| Problem::Derived { file }));
+    let mut reports = vec![(name.to_owned(), report)];
     for (_, part) in session.parts()? {
         // By its path it can be named, and mended.
         reports.push((part.dir().display().to_string(), repair::verify(&part)?));
@@ -137,6 +144,9 @@ pub(crate) fn describe(problem: &Problem) -> String {
         Problem::Identity { error: None } => {
             "session.json says something else than the journal, which the next resume mends"
                 .to_owned()
+        }
+        Problem::Derived { file } => {
+            format!("{file} says something else than the journal: it is written again")
         }
         Problem::Snapshot => {
             "state.json says something else than the journal: it is a cache, and is made anew"

@@ -126,6 +126,42 @@ pub(crate) const KEYS: &[Key] = &[
         "Whether a pair works in a worktree of its own: on or off.",
     ),
     key(
+        "tasks.worker",
+        None,
+        None,
+        Kind::Text,
+        "Who works through a list of tasks when no worker is named. Unless it is set, `agent`.",
+    ),
+    key(
+        "tasks.evaluator",
+        None,
+        None,
+        Kind::Text,
+        "Who evaluates each task when nobody is named. Unless it is set, the first other agent \
+         that is installed.",
+    ),
+    key(
+        "tasks.max_iterations",
+        Some("SEGUE_MAX_ITERATIONS"),
+        Some("32"),
+        Kind::Count,
+        "The most attempts of a worker at one task of a list; 0 for no cap.",
+    ),
+    key(
+        "tasks.consensus",
+        None,
+        Some("all"),
+        Kind::OneOf(&["all", "any", "majority"]),
+        "How many evaluators have to accept a task: all, any or majority.",
+    ),
+    key(
+        "tasks.proof",
+        None,
+        None,
+        Kind::Text,
+        "The proof command of a list of tasks when none is given.",
+    ),
+    key(
         "proof.time",
         Some("SEGUE_PROOF_TIME"),
         Some("30m"),
@@ -145,6 +181,13 @@ pub(crate) const KEYS: &[Key] = &[
         Some("50"),
         Kind::Count,
         "The most turns of a session.",
+    ),
+    key(
+        "caps.reviews",
+        Some("SEGUE_MAX_REVIEWS"),
+        None,
+        Kind::Count,
+        "The most reviews of a pair's work, or of one task of a list; 0 for no cap.",
     ),
     key(
         "caps.steps",

@@ -53,6 +53,10 @@ struct Passage {
     /// The index of the user's repository as it was.
     index: Vec<u8>,
     files: BTreeMap<String, String>,
+    /// How many calls are hit.
+    most: usize,
+    /// How many work trees there are in the end.
+    trees: usize,
 }
 
 impl Passage {
@@ -69,7 +73,8 @@ impl Passage {
         fs::create_dir_all(&home).expect("home");
         let args = args.iter().map(|word| word.replace("MODEL", &model)).collect();
         let (places, index, files) = (Vec::new(), Vec::new(), BTreeMap::new());
-        Self { env, args, cwd, home, places, after, index, files }
+        let (most, trees) = (POINTS, 1);
+        Self { env, args, cwd, home, places, after, index, files, most, trees }
     }
 
     fn prepared(mut self, places: &[&str]) -> Self {
@@ -133,7 +138,7 @@ impl Passage {
         assert_eq!(status, 0, "{}", running.stderr());
         let text = fs::read(&trace).expect("trace");
         let all = points_of(&String::from_utf8_lossy(&text));
-        let step = all.len().div_ceil(POINTS).max(1);
+        let step = all.len().div_ceil(self.most).max(1);
         all.into_iter().step_by(step).collect()
     }
 
@@ -159,7 +164,7 @@ impl Passage {
         self.git(&["fsck", "--connectivity-only"])?;
         let trees = self.git(&["worktree", "list"])?;
         match trees.lines().count() {
-            1 => Ok(status == 137),
+            count if count == self.trees => Ok(status == 137),
             _ => Err(Broken::new(format!("a stray worktree: {trees}"))),
         }
     }
@@ -500,4 +505,102 @@ fn after_import(passage: &Passage) -> Result<(), Broken> {
     let mut files = passage.files.clone();
     files.remove("mine.txt");
     wanted("files", &self::files(&passage.cwd), &files)
+}
+
+const TASKS: [(&str, &str); 2] = [
+    (
+        "worker",
+        r#"
+[[reply]]
+when = ["T-001: "]
+tools = [
+    { name = "write_file", input = { path = "one.txt", content = "one\n" } },
+    { name = "submit_case", input = { summary = "One.", criteria = [{ criterion = "c", met_by = "one.txt" }] } },
+]
+[[reply]]
+when = ["T-001: "]
+text = "That is my case."
+[[reply]]
+when = ["T-002: "]
+tools = [
+    { name = "shell", input = { command = "echo two > two.txt; LOCK" } },
+    { name = "submit_case", input = { summary = "Two.", criteria = [{ criterion = "c", met_by = "two.txt" }] } },
+]
+[[reply]]
+when = ["T-002: "]
+text = "That is my case."
+"#,
+    ),
+    (
+        "evaluator",
+        r#"
+[[reply]]
+text = "```segue\n{\"verdict\":\"pass\"}\n```"
+repeat = true
+"#,
+    ),
+];
+
+fn list_of_two(lock: &str) -> Passage {
+    let mut args: Vec<String> = ["tasks", "run", "plan", "--json"].map(str::to_owned).into();
+    let mut passage = Passage::new(&[], after_tasks);
+    for ((name, script), flag) in TASKS.iter().zip(["--worker", "--evaluator"]) {
+        let path = passage.env.path(&format!("{name}.toml"));
+        fs::write(&path, script.replace("LOCK", lock)).expect("script");
+        args.extend([flag.to_owned(), format!("native@script:{}", path.display())]);
+    }
+    let page =
+        |n: u32| format!("---\nid: T-00{n}\ntitle: N{n}\n---\n## Acceptance criteria\n- c\n");
+    passage.env.write("plan/overview.md", "Two\n").expect("written");
+    for n in [1, 2] {
+        passage.env.write(&format!("plan/T-00{n}.md"), &page(n)).expect("written");
+    }
+    passage.args = args;
+    passage.trees = 2;
+    passage
+}
+
+/// From the acceptance of the last task to the last word: the commit, its event, the stop.
+#[test]
+fn an_accepted_task_is_on_the_branch_once_wherever_it_is_killed() {
+    every_point("an_accepted_task_is_on_the_branch_once_wherever_it_is_killed", || {
+        // A branch that is locked makes the commit fail after the acceptance.
+        let lock = "touch \"$(git rev-parse --git-common-dir)/refs/heads/segue/1-two.lock\"";
+        let mut passage = list_of_two(lock);
+        let args: Vec<&str> = passage.args.iter().map(String::as_str).collect();
+        let output = passage.segue(&args).expect("run");
+        assert_eq!(output.status, 1, "{}", output.stderr);
+        let locked = passage.env.repo().join(".git/refs/heads/segue/1-two.lock");
+        fs::remove_file(locked).expect("a lock");
+        passage.args = ["resume", "1", "--json"].map(str::to_owned).into();
+        passage.most = 240;
+        passage.prepared(&["repo", "home", "repo-segue-1"])
+    });
+}
+
+/// Each task is on the branch exactly once, and done exactly where it is there.
+fn after_tasks(passage: &Passage) -> Result<(), Broken> {
+    let output = passage.segue(&["tasks", "status", "1", "--json"])?;
+    let on_branch = |id: &str| -> Result<usize, Broken> {
+        let log = passage.git(&["log", "--format=%s", "segue/1-two"])?;
+        Ok(log.lines().filter(|line| line.starts_with(id)).count())
+    };
+    // What is called done is there, before anything is gone on with.
+    let told: serde_json::Value =
+        serde_json::from_str(&output.stdout).map_err(|error| Broken::new(error.to_string()))?;
+    for task in told["tasks"].as_array().into_iter().flatten() {
+        let id = task["task"].as_str().unwrap_or_default();
+        if task["state"] == "done" {
+            wanted(id, &on_branch(id)?, &1)?;
+        }
+    }
+    passage.well(&["resume", "1"])?;
+    for id in ["T-001", "T-002"] {
+        wanted(id, &on_branch(id)?, &1)?;
+    }
+    let dir = check::only_session(&passage.env)?.ok_or_else(|| Broken::new("no session"))?;
+    let text = fs::read_to_string(dir.join("journal.jsonl"))?;
+    wanted("commits", &text.matches("\"kind\":\"work.committed\"").count(), &2)?;
+    let status = passage.git(&["-C", "../repo-segue-1", "status", "--porcelain"])?;
+    wanted("status", &status.as_str(), &"")
 }

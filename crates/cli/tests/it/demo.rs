@@ -10,7 +10,7 @@ fn every_claim_of_the_demo_holds() {
     let result = json(&output.stdout);
     assert_eq!(result["ok"], true);
     let checks = result["checks"].as_array().unwrap();
-    assert!(checks.len() >= 14, "{checks:?}");
+    assert!(checks.len() >= 16, "{checks:?}");
     assert!(checks.iter().all(|check| check["holds"] == true), "{checks:?}");
     assert!(!env.home().exists(), "the demo has a home of its own");
     let again = shown(&env, &["demo", "--dir", "../demo"]);

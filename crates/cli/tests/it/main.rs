@@ -56,6 +56,7 @@ mod stand_ins;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod task_runs;
 mod tasks;
 #[cfg(test)]
 mod terminal;

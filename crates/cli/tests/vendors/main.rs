@@ -18,6 +18,7 @@ mod matrix;
 mod pair;
 mod rewind;
 mod support;
+mod tasks;
 
 use std::{fs, path::PathBuf, time::Duration};
 

@@ -14,6 +14,7 @@ use segue_testkit::{
 };
 use serde_json::Value;
 
+pub(crate) use self::stage::git;
 use self::stage::{
     CONCERN, QUESTION, TASK, first_attempt, given, hello, objects, of_kind, passes, processes,
     prompts, questions, reviewer_journal, reviewing, second_attempt, start, verdicts, working,

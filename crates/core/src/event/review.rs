@@ -109,6 +109,12 @@ pub struct DoneSignalled {
 pub struct WorkCommitted {
     pub commit: String,
     pub branch: String,
+    /// The task that it is of, where there is a list of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// It did not pass: this keeps what there is of it, and says in a word why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
 /// One participant, or a person, has something to say to another. The event's `id` is the

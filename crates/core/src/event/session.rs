@@ -81,6 +81,12 @@ pub enum Reason {
     /// The agent said nothing for too long.
     Silent,
     Cap,
+    /// The worker ended its turn without a case, also when it was asked for one.
+    NoCase,
+    /// The worker said nothing at all, twice.
+    Empty,
+    /// Set aside by a person, who began anew.
+    Discarded,
     /// The same step again and again.
     Looping,
     /// It went back to an earlier turn, and waits for what to do instead.

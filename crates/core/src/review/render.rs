@@ -109,6 +109,11 @@ fn diff(case: &Case<'_>, most: usize) -> String {
     let Some((whole, more)) = case.diff else {
         return "There is none: the files could not be kept. Look at them yourself.".to_owned();
     };
+    if whole.is_empty() {
+        return "There is none: no file has changed. If the task needed no change, the files have \
+                to show that: look at them."
+            .to_owned();
+    }
     let cut = shortened(whole, most);
     let mut text = fenced(&cut);
     if more || cut.len() < whole.len() {
@@ -213,6 +218,17 @@ pub fn settled_already(entry: &Entry) -> String {
         entry.what.id,
         shortened(&entry.what.concern, MOST_SETTLED)
     )
+}
+
+/// What was raised, for a worker that was not there; empty where nothing was.
+#[must_use]
+pub fn ledger_for_worker(ledger: &Ledger) -> String {
+    let mut text = String::new();
+    for entry in ledger.open() {
+        let _ = writeln!(text, "{}", concern(entry, &entry.reviewer));
+    }
+    settled_section(&mut text, ledger, "They are met: do not undo what meets them.");
+    text
 }
 
 /// What the worker is told of a round that did not pass.

@@ -161,6 +161,15 @@ impl State {
         self.path().last().map_or(0, |span| span.to)
     }
 
+    /// Everything before the turn that has just begun is behind the conversation, and so is whatever
+    /// the vendors remember of it.
+    pub(super) fn begin_afresh(&mut self) {
+        self.rewind.path = Some(Vec::new());
+        self.rewind.since = self.turn.number.saturating_sub(1);
+        self.rewind.last = None;
+        self.vendors.clear();
+    }
+
     fn rewound(&mut self) {
         let Some(done) = self.rewind.under_way.take() else { return };
         let before = Before {

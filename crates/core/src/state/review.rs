@@ -24,6 +24,12 @@ pub struct Review {
     /// Which attempt at the task the worker is at, from 1 on.
     #[serde(default)]
     pub iteration: u32,
+    /// How many of these belong to attempts that have ended: the caps count from there.
+    #[serde(default)]
+    pub before: u32,
+    /// How often the reviewers were asked since.
+    #[serde(default)]
+    pub asked: u32,
     /// How many turns in a row have changed nothing, in this run.
     #[serde(default)]
     pub idle: u32,
@@ -50,6 +56,14 @@ pub struct Review {
     /// In a reviewer's own session: its last word, and the turn that it is of.
     #[serde(default)]
     pub submitted: Option<(u32, VerdictSubmitted)>,
+}
+
+impl Review {
+    /// Which attempt it is at, as the caps count.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.iteration.saturating_sub(self.before)
+    }
 }
 
 /// One review of one turn.
@@ -177,7 +191,12 @@ impl State {
             Body::VerdictGiven(given) => self.judged(turn, given),
             Body::ReviewerStopped(stopped) => self.reviewer_spent(stopped),
             Body::DoneSignalled(_) => self.review.done_in = turn,
-            Body::WorkCommitted(_) => self.review.committed_in = turn,
+            Body::WorkCommitted(committed) => {
+                if committed.failed.is_none() {
+                    self.review.committed_in = turn;
+                }
+                self.task_committed(committed);
+            }
             Body::MessageSent(sent) => {
                 self.bridge.sent(event.id.as_deref().unwrap_or_default(), sent);
             }
@@ -187,7 +206,16 @@ impl State {
     }
 
     fn review_began(&mut self, turn: u32, started: &ReviewStarted) {
-        let idle = started.files == Some(0);
+        // Where the worker has to make its case, it may be that nothing had to change.
+        let judged_anyway = self.terms().is_some_and(|terms| terms.case);
+        let idle = started.files == Some(0) && !judged_anyway;
+        self.review.asked += 1;
+        if let Some(tasks) = &mut self.tasks
+            && let Some(id) = tasks.hand.as_ref().map(|hand| hand.task.clone())
+            && let Some(entry) = tasks.entries.iter_mut().find(|entry| entry.id == id)
+        {
+            entry.rounds += 1;
+        }
         self.review.idle = if idle { self.review.idle + 1 } else { 0 };
         self.review.round = Some(Round {
             turn,
@@ -257,12 +285,16 @@ impl State {
             return;
         }
         // What was accepted is behind us.
-        if let Some(round) = self.round().filter(|round| round.passes(terms)) {
+        let whole = self.tasks.is_some();
+        // Of a task the diff is always the whole one.
+        if let Some(round) = self.round().filter(|round| !whole && round.passes(terms)) {
             self.review.accepted = round.to.clone().or(self.review.accepted.take());
         }
         // What a person asks for is another task.
         if cause == Cause::Person {
             self.review.iteration = 0;
+            self.review.before = 0;
+            self.review.asked = 0;
         }
         self.review.iteration += 1;
     }

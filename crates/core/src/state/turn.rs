@@ -27,6 +27,9 @@ pub struct Turn {
     #[serde(default)]
     pub messages: Vec<String>,
     pub open: bool,
+    /// Whether anything was said or done in it.
+    #[serde(default)]
+    pub spoke: bool,
     /// Model calls so far that were answered.
     pub calls: u32,
     /// A call that is under way (or was, when the process died).

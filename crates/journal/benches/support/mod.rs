@@ -38,6 +38,7 @@ pub(crate) fn create(dir: &Path) -> Result<LockedSession> {
         proof: None,
         proof_secs: None,
         pair: None,
+        tasks: None,
         caps: Caps::default(),
         lineage: None,
         packet: None,

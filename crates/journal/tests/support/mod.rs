@@ -43,6 +43,7 @@ pub(crate) fn new(prompt: &str) -> NewSession {
         proof: None,
         proof_secs: None,
         pair: None,
+        tasks: None,
         caps: Caps::default(),
         lineage: None,
         packet: None,

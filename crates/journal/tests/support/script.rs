@@ -4,16 +4,16 @@ use segue_core::{
     Payload, Permission,
     caps::{Cap, Caps},
     event::{
-        AgentChanged, AgentExited, AgentIntroduced, AgentStarted, Blocker, Body, Cause,
-        ChangeCause, CheckpointSkipped, CheckpointTaken, Concern, Decision, Delivery,
+        AgentChanged, AgentExited, AgentIntroduced, AgentStarted, Blocker, Body, CaseSubmitted,
+        Cause, ChangeCause, CheckpointSkipped, CheckpointTaken, Concern, Decision, Delivery,
         DoneSignalled, Draft, Entry, Failure, FileChange, FileStatus, JournalRepaired, LimitHit,
-        Mark, MessageDelivered, MessageSent, ModelCalled, ModelFailed, ModelReplied, ModelStop,
-        Outcome, PacketWritten, PassedOver, Process, ProgressReported, ProofReturned, ProofStarted,
-        QuotaTold, Reason, ReviewStarted, ReviewerStopped, RewindFinished, RewindStarted,
-        SessionNamed, SessionResumed, SessionStarted, SessionStopped, Span, ThinkingWritten,
-        ToolCalled, ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted, UsageReported,
-        Verdict, VerdictGiven, VerdictSubmitted, Via, WarningRaised, WorkCommitted, WorktreeMade,
-        WorktreePlanned,
+        Mark, MessageDelivered, MessageSent, Met, ModelCalled, ModelFailed, ModelReplied,
+        ModelStop, Outcome, PacketWritten, PassedOver, Process, ProgressReported, ProofReturned,
+        ProofStarted, QuotaTold, Reason, Retry, ReviewStarted, ReviewerStopped, RewindFinished,
+        RewindStarted, SessionNamed, SessionResumed, SessionStarted, SessionStopped, Span,
+        TaskFailed, TaskRead, TaskStarted, TasksRead, ThinkingWritten, ToolCalled, ToolReturned,
+        ToolStarted, ToolStatus, TurnEnded, TurnStarted, UsageReported, Verdict, VerdictGiven,
+        VerdictSubmitted, Via, WarningRaised, WorkCommitted, WorktreeMade, WorktreePlanned,
     },
     usage::{Micros, Usage},
 };
@@ -234,7 +234,69 @@ fn review(turn: u32) -> Vec<Step> {
         (Some("review"), given.into()),
         (Some("message"), sent.into()),
         (None, delivered.into()),
-        (None, WorkCommitted { commit: "c".repeat(40), branch: "segue/1-x".into() }.into()),
+        (
+            None,
+            WorkCommitted {
+                commit: "c".repeat(40),
+                branch: "segue/1-x".into(),
+                task: Some("T-001".into()),
+                failed: Some("iter_cap".into()),
+            }
+            .into(),
+        ),
+        (
+            None,
+            TasksRead {
+                source: "/work/plan".into(),
+                list: Payload::inline("{}"),
+                tasks: vec![TaskRead {
+                    id: "T-001".into(),
+                    title: "One".into(),
+                    digest: "d".repeat(16),
+                }],
+                added: vec!["T-001".into()],
+                removed: Vec::new(),
+                edited: Vec::new(),
+            }
+            .into(),
+        ),
+        (
+            None,
+            TaskStarted {
+                task: "T-001".into(),
+                attempt: 2,
+                retry: Some(Retry {
+                    was: "iter_cap".into(),
+                    unwound: Some("c".repeat(40)),
+                    kept: None,
+                }),
+            }
+            .into(),
+        ),
+        (
+            None,
+            CaseSubmitted {
+                summary: "Wrote it.".into(),
+                criteria: vec![Met {
+                    criterion: "it works".into(),
+                    met_by: "a.rs:1".into(),
+                    evidence: None,
+                }],
+                work_arounds: Vec::new(),
+                doubts: vec!["big files".into()],
+                via: Via::Tool,
+            }
+            .into(),
+        ),
+        (
+            None,
+            TaskFailed {
+                task: "T-001".into(),
+                why: "no_case".into(),
+                message: "it made no case".into(),
+            }
+            .into(),
+        ),
     ]
 }
 

@@ -460,7 +460,7 @@ impl<'a> Listener<'a> {
 
     fn check_caps(&mut self, supervisor: &Supervisor<'_>) {
         let state = supervisor.state();
-        if let Some(cap) = state.caps.against_call(state, supervisor.now()) {
+        if let Some(cap) = state.caps_now().against_call(state, supervisor.now()) {
             self.over = Some(cap);
         }
     }

@@ -24,11 +24,7 @@ impl Out<'_> {
                 let text = format!("the worker says {}", sanitize(&done.signal));
                 self.one(0, (Paint::Cyan, "⚑"), Paint::Plain, &text);
             }
-            Body::WorkCommitted(done) => {
-                let commit = done.commit.get(..10).unwrap_or(&done.commit);
-                let text = format!("committed {commit} on {}", sanitize(&done.branch));
-                self.one(0, (Paint::Green, "✔"), Paint::Plain, &text);
-            }
+            Body::WorkCommitted(done) => self.committed(done),
             Body::MessageSent(sent) => {
                 let id = event.id.as_deref().map(short).unwrap_or_default();
                 let who = format!("{} → {}", sanitize(&sent.from), sanitize(&sent.to));

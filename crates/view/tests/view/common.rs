@@ -52,6 +52,7 @@ pub(crate) fn new(repo: &str, prompt: &str) -> NewSession {
         proof: None,
         proof_secs: None,
         pair: None,
+        tasks: None,
         caps: Caps { turns: Some(20), tokens: Some(2_000_000), ..Caps::default() },
         lineage: None,
         packet: None,

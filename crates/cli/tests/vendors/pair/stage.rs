@@ -194,7 +194,7 @@ pub(super) fn files(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-pub(super) fn git(lab: &Lab, args: &[&str]) -> String {
+pub(crate) fn git(lab: &Lab, args: &[&str]) -> String {
     let mut command: Command = lab.command("git");
     command.args(args);
     let output = lab.run(command);

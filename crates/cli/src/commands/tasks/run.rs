@@ -1,0 +1,416 @@
+//! `segue tasks run` and `segue tasks prep`: a list becomes a session.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use segue_core::{
+    Exit, Permission, State,
+    event::Reason,
+    identity::LoopKind,
+    review::{Consensus, Seat, Terms, names},
+    status::Status,
+};
+use segue_journal::home::NewSession;
+use segue_loops::{launch, tasks::Source, worktree::Leavings};
+use segue_view::{
+    index::Filter,
+    row::Row,
+    style::{self, Paint},
+    tasks::last_stop,
+};
+
+use crate::{
+    commands::{
+        ask,
+        caps::CapFlags,
+        go_on::{Request, go_on},
+        pair::{Named, check_seats, listed, named},
+        run::{
+            Begin, Manner, check_free, check_git, check_proof, fallback, launch_new, proof_secs,
+            repo_of, surroundings, workspace,
+        },
+        worker::{Wishes, hire},
+    },
+    config::{Config, parse_duration},
+    context::{Context, print, say, view_error},
+    error::{CommandError, CommandResult},
+    observe::Watcher,
+};
+
+use super::source;
+
+/// Who is asked to evaluate where nobody is named, the first that is there and is not the worker.
+const EVALUATORS: [&str; 6] = ["claude", "codex", "gemini", "copilot", "opencode", "qwen"];
+
+/// What both `run` and `prep` take.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The directory with overview.md and the tasks, or a prd.json
+    #[arg(value_name = "DIR")]
+    source: PathBuf,
+    /// Who works: an agent, or AGENT@MODEL
+    #[arg(long, short, value_name = "AGENT", visible_alias = "agent")]
+    worker: Option<String>,
+    /// Who evaluates: an agent, or AGENT@MODEL; several with commas between them
+    /// [default: the first other agent that is installed]
+    #[arg(long, short, value_name = "AGENTS", visible_alias = "reviewer")]
+    evaluator: Vec<String>,
+    /// How many evaluators have to accept: all, any or majority [default: all]
+    #[arg(long, value_name = "RULE")]
+    consensus: Option<Consensus>,
+    /// Run this command before each evaluation: without its success nothing is accepted
+    #[arg(long, value_name = "COMMAND")]
+    proof: Option<String>,
+    /// The longest that the proof may take: 90s, 15m, 2h [default: 30m]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    proof_time: Option<Duration>,
+    /// What the worker may do: edit or full; evaluators may only read [default: edit]
+    #[arg(long, value_name = "WHAT")]
+    permission: Option<Permission>,
+    /// A name for the session
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The repository to work in [default: the one that DIR is in]
+    #[arg(long, value_name = "REPO")]
+    dir: Option<PathBuf>,
+    /// Start a new session, also where one of this list could be resumed
+    #[arg(long)]
+    new: bool,
+    /// Who takes the place of an agent that runs into its limit, in this order: codex,gemini
+    #[arg(long, value_name = "AGENTS", help_heading = "Limits and hand-offs")]
+    fallback: Option<String>,
+    /// Where a limit stops the work and nobody else can go on, wait until it has reset
+    #[arg(long, help_heading = "Limits and hand-offs")]
+    wait: bool,
+    /// Work in the background, and show everybody side by side in tmux
+    #[arg(long)]
+    tmux: bool,
+    #[command(flatten)]
+    caps: CapFlags,
+}
+
+impl Args {
+    /// A flag that only a new session can honour.
+    fn for_a_new_one(&self) -> Option<&'static str> {
+        let given = [
+            (self.worker.is_some(), "--worker"),
+            (!self.evaluator.is_empty(), "--evaluator"),
+            (self.consensus.is_some(), "--consensus"),
+            (self.proof.is_some() || self.proof_time.is_some(), "--proof"),
+            (self.name.is_some(), "--name"),
+            (self.dir.is_some(), "--dir"),
+            (self.fallback.is_some(), "--fallback"),
+        ];
+        given.into_iter().find(|(given, _)| *given).map(|(_, flag)| flag)
+    }
+}
+
+/// `segue tasks prep`: everything but the work.
+pub(crate) fn prep(context: &Context, args: Args) -> CommandResult {
+    let source = source_of(context, &args.source)?;
+    let config = context.config()?;
+    let (new, worker) = new_session(context, &config, &args, &source)?;
+    worker.check_price(new.caps)?;
+    check_git(&new.workspace)?;
+    let mut watcher = Watcher::quiet(context);
+    let interrupt = segue_runner::Interrupt::default();
+    let around = surroundings(context, &config, &mut watcher, interrupt, Manner::default());
+    let (mut session, number) = launch::create(&context.home, new, &around)?;
+    source.note(&mut session)?;
+    drop(session);
+    if context.json {
+        let tasks = source.list.tasks.len();
+        context.print_json(&serde_json::json!({
+            "session": number.to_string(), "status": "prepared", "tasks": tasks,
+        }))?;
+    } else {
+        let count = style::count(source.list.tasks.len() as u64, "task");
+        say(&format!("session {number} is prepared: {count}"));
+        print(&format!("segue tasks run {}", args.source.display()));
+    }
+    Ok(Exit::Done)
+}
+
+/// `segue tasks run`: picks a prepared session up, offers one that stopped, or starts.
+pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
+    let source = source_of(context, &args.source)?;
+    if !args.new {
+        let known = known(context, &source.path)?;
+        let is = |wanted: Status| move |one: &&Known| one.row.status() == wanted;
+        let prepared: Vec<&Known> = known.iter().filter(is(Status::Prepared)).collect();
+        match prepared.as_slice() {
+            [] => {}
+            [one] => return pick_up(context, &args, &one.row),
+            several => return Err(several_prepared(several)),
+        }
+        if let Some(one) = known.iter().find(is(Status::Running)) {
+            let selector = one.row.selector();
+            let message = format!("session {selector} works on this list now");
+            return Err(CommandError::new(Exit::Busy, message)
+                .hint(format!("watch it: segue watch {selector}"))
+                .hint(format!("start another: segue tasks run {} --new", args.source.display())));
+        }
+        if let Some(prior) = known.iter().find(|one| one.is_resumable()) {
+            return offer(context, args, prior, &source);
+        }
+    }
+    start(context, args, &source)
+}
+
+fn source_of(context: &Context, path: &Path) -> Result<Source, CommandError> {
+    let path = context.cwd.join(path);
+    let list = source::read(&path)?;
+    let fail = |error: std::io::Error| CommandError::usage(format!("{}: {error}", path.display()));
+    Ok(Source { path: std::fs::canonicalize(&path).map_err(fail)?, list })
+}
+
+/// A session over the same list.
+struct Known {
+    row: Row,
+    state: State,
+}
+
+impl Known {
+    /// Whether it was left before its end, and nobody has set it aside.
+    fn is_resumable(&self) -> bool {
+        let over = [Reason::Done, Reason::Discarded];
+        !self.state.stop.as_ref().is_some_and(|stop| over.contains(&stop.reason))
+    }
+}
+
+/// All sessions over the same list, newest first. The look changes nothing.
+fn known(context: &Context, source: &Path) -> Result<Vec<Known>, CommandError> {
+    let mut index = context.index()?;
+    let listing = index.query(&Filter::default()).map_err(view_error)?;
+    let mut found = Vec::new();
+    for row in listing.rows.into_iter().filter(|row| row.loop_kind == LoopKind::Tasks) {
+        // One that can't be read is not in the way of another; `segue list` shows it.
+        let Ok(session) = context.home.open(&row.at) else { continue };
+        let state = session.state().clone();
+        let theirs = state.tasks.as_ref().map(|tasks| tasks.source.clone());
+        let first = state.identity.as_ref().and_then(|identity| identity.tasks.clone());
+        if theirs.or(first).is_some_and(|theirs| theirs == source) {
+            found.push(Known { row, state });
+        }
+    }
+    Ok(found)
+}
+
+fn several_prepared(several: &[&Known]) -> CommandError {
+    let message = format!("{} sessions are prepared for this list", several.len());
+    several.iter().fold(CommandError::usage(message), |error, one| {
+        error.hint(format!("start it: segue resume {}", one.row.selector()))
+    })
+}
+
+/// A prepared session is started.
+fn pick_up(context: &Context, args: &Args, row: &Row) -> CommandResult {
+    let selector = row.selector();
+    if let Some(flag) = args.for_a_new_one() {
+        let message =
+            format!("session {selector} is prepared for this list: {flag} is for a new one");
+        return Err(CommandError::usage(message)
+            .hint(format!("start it as it is: segue tasks run {}", args.source.display()))
+            .hint(format!("start another one: add --new; or remove it: segue rm {selector}")));
+    }
+    resume(context, args, &selector)
+}
+
+fn resume(context: &Context, args: &Args, selector: &str) -> CommandResult {
+    let found = context.find(Some(selector))?;
+    let request = Request {
+        permission: args.permission,
+        wait: args.wait,
+        caps: args.caps.caps(),
+        tmux: args.tmux,
+        ..Request::default()
+    };
+    go_on(context, &found, request)
+}
+
+/// A session of this list was left before its end: that is for a person to decide.
+fn offer(context: &Context, args: Args, prior: &Known, source: &Source) -> CommandResult {
+    let selector = prior.row.selector();
+    let dir = args.source.display().to_string();
+    let what = prior.describe(context);
+    if !ask::can() {
+        let message = format!("session {selector} of this list can be resumed ({what})");
+        let hint = format!("segue resume {selector}   or   segue tasks run {dir} --new");
+        return Err(CommandError::usage(format!("{message}: {hint}")));
+    }
+    say("a session of this list can be resumed:");
+    say(&format!("  {}", context.err().paint(Paint::Bold, &format!("{selector}  {what}"))));
+    let answers = [("r", "resume it"), ("d", "discard it and start anew"), ("c", "cancel")];
+    match ask::choose("", &answers) {
+        Some("r") => resume(context, &args, &selector),
+        Some("d") => {
+            set_aside(context, &selector)?;
+            start(context, args, source)
+        }
+        _ => Err(CommandError::usage("cancelled: nothing was changed")),
+    }
+}
+
+impl Known {
+    /// What a person recognises it by.
+    fn describe(&self, context: &Context) -> String {
+        let tasks = self.state.tasks.as_ref();
+        let at = tasks.and_then(|tasks| tasks.upcoming());
+        let label = at.map(|entry| format!("{}: {}", entry.id, entry.title)).unwrap_or_default();
+        let done = tasks.map(|tasks| format!("{} of {} done", tasks.done(), tasks.entries.len()));
+        let last = self.state.stop.as_ref().map_or("none", last_stop);
+        format!(
+            "{} · {} · {} · last stop: {last} · {}",
+            self.row.status(),
+            style::shorten(&style::sanitize(&label), 60),
+            done.unwrap_or_default(),
+            style::relative(self.row.updated_at, context.now()),
+        )
+    }
+}
+
+/// One that holds nothing of its own goes; one that does stays, and is not offered any more.
+fn set_aside(context: &Context, selector: &str) -> Result<(), CommandError> {
+    let found = context.find(Some(selector))?;
+    let session = found.open(&context.home)?;
+    let leavings = Leavings::of(&session);
+    let loss = leavings.loss();
+    if loss.is_empty()
+        && session.state().tasks.as_ref().is_none_or(|tasks| tasks.done() == 0)
+        && let Some(at) = &found.at
+    {
+        context.home.remove(at, &context.me())?;
+        for trouble in leavings.remove() {
+            say(&format!("note: {trouble}"));
+        }
+        say(&format!("session {selector} is removed: it held nothing"));
+        return Ok(());
+    }
+    launch::discard(session, &context.me(), &context.clock)?;
+    say(&format!("session {selector} is set aside, and kept: it holds {}", loss.join(", ")));
+    say(&format!("  remove it for good: segue rm {selector}"));
+    Ok(())
+}
+
+fn start(context: &Context, args: Args, source: &Source) -> CommandResult {
+    let config = context.config()?;
+    let manner = Manner { number: None, wait: args.wait, give_back: false, tmux: args.tmux };
+    if args.tmux {
+        crate::commands::attach::check(context)?;
+    }
+    let (new, worker) = new_session(context, &config, &args, source)?;
+    let begin = Begin { origin: None, list: Some(source) };
+    launch_new(context, &config, new, worker, manner, begin)
+}
+
+/// Who works, who evaluates, and how far they may go.
+fn new_session(
+    context: &Context,
+    config: &Config,
+    args: &Args,
+    source: &Source,
+) -> Result<(NewSession, launch::Worker), CommandError> {
+    check_proof(args.proof.as_deref())?;
+    if args.permission == Some(Permission::ReadOnly) {
+        return Err(CommandError::usage("a worker that may only read can change nothing"));
+    }
+    let caps = config.task_caps().overridden_by(args.caps.caps());
+    let worker = args.worker.as_deref().or(config.get("tasks.worker"));
+    let worker = named(worker.or(config.get("agent")).unwrap_or("native"))?;
+    let wishes =
+        Wishes { model: worker.model.as_deref(), permission: args.permission, ..Wishes::default() };
+    let (model, hired) = hire(context, config, &worker.agent, wishes)?;
+    let reviewers = evaluators(context, config, args, &worker)?;
+    let reviewers = check_seats(context, config, reviewers, caps)?;
+    check_free(context, args.name.as_deref())?;
+    let near = if source.path.is_dir() {
+        &source.path
+    } else {
+        source.path.parent().unwrap_or(&source.path)
+    };
+    let workspace = match &args.dir {
+        Some(dir) => workspace(&context.cwd, Some(dir))?,
+        None => {
+            let repo = segue_workspace::identify(near)
+                .map_err(|error| CommandError::failed(error.to_string()))?;
+            workspace(&context.cwd, Some(&repo.root))?
+        }
+    };
+    let set = config.get("tasks.consensus").and_then(|word| word.parse().ok());
+    let terms = Terms {
+        reviewers,
+        consensus: args.consensus.or(set).unwrap_or_default(),
+        done: None,
+        case: true,
+        tmux: args.tmux,
+    };
+    let new = NewSession {
+        repo: repo_of(&workspace)?,
+        workspace,
+        loop_kind: LoopKind::Tasks,
+        agent: worker.agent,
+        model,
+        permission: args.permission.unwrap_or_default(),
+        vendor_args: Vec::new(),
+        prompt: title(source),
+        proof: args.proof.clone().or_else(|| config.get("tasks.proof").map(str::to_owned)),
+        proof_secs: proof_secs(config, args.proof_time),
+        pair: Some(terms),
+        tasks: Some(source.path.clone()),
+        caps,
+        lineage: None,
+        packet: None,
+        fallback: fallback(config, args.fallback.as_deref())?,
+        worktree: true,
+        name: args.name.clone(),
+        segue: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    Ok((new, hired))
+}
+
+/// What the list is called: how its overview begins, else the name of its directory.
+fn title(source: &Source) -> String {
+    let words = |line: &str| line.trim().trim_start_matches(['#', ' ']).to_owned();
+    let mut lines = source.list.overview.lines().map(words).filter(|line| !line.is_empty());
+    let name = || source.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    lines.next().unwrap_or_else(name).chars().take(120).collect()
+}
+
+/// Who evaluates, each under a name that nobody else has.
+fn evaluators(
+    context: &Context,
+    config: &Config,
+    args: &Args,
+    worker: &Named,
+) -> Result<Vec<Seat>, CommandError> {
+    let words: Vec<String> = match (args.evaluator.is_empty(), config.get("tasks.evaluator")) {
+        (false, _) => args.evaluator.iter().flat_map(|list| listed(list)).collect(),
+        (true, Some(list)) => crate::config::words(list),
+        (true, None) => vec![other_than(context, config, &worker.agent)],
+    };
+    if words.is_empty() {
+        return Err(CommandError::usage("nobody is named to evaluate"));
+    }
+    let agents: Vec<Named> = words.iter().map(|word| named(word)).collect::<Result<_, _>>()?;
+    let all = std::iter::once(worker.agent.as_str());
+    let names = names(all.chain(agents.iter().map(|one| one.agent.as_str()))).into_iter().skip(1);
+    let same = |one: &Named| one.agent == worker.agent && one.model == worker.model;
+    if agents.iter().all(same) && !context.json {
+        say(&format!(
+            "note: {} evaluates its own work, in another conversation; --evaluator names another",
+            worker.agent
+        ));
+    }
+    let seat = |(name, Named { agent, model })| Seat { name, agent, model };
+    Ok(names.zip(agents).map(seat).collect())
+}
+
+/// The first other agent that is there; without one, the worker itself.
+fn other_than(context: &Context, config: &Config, worker: &str) -> String {
+    let there = |agent: &&&str| {
+        **agent != worker && hire(context, config, agent, Wishes::default()).is_ok()
+    };
+    EVALUATORS.iter().find(there).map_or(worker, |agent| *agent).to_owned()
+}
