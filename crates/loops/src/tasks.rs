@@ -227,13 +227,16 @@ fn branch(state: &State) -> String {
     state.worktree.as_ref().map(|tree| tree.plan.branch.clone()).unwrap_or_default()
 }
 
+/// Names with their values, at the end of a commit's message.
+pub(crate) type Trailers = Vec<(&'static str, String)>;
+
 /// What tells the commits of one task from those of another.
-fn marks(task: &str, standing: &str) -> Vec<(&'static str, String)> {
+fn marks(task: &str, standing: &str) -> Trailers {
     vec![(TASK, task.to_owned()), (STATE, standing.to_owned())]
 }
 
 /// The trailers of a placeholder.
-fn of_failed(session: &Session, task: &str, turn: u32) -> Vec<(&'static str, String)> {
+fn of_failed(session: &Session, task: &str, turn: u32) -> Trailers {
     let mut trailers = marks(task, "failed");
     trailers.push((SESSION, session.id().to_string()));
     trailers.push((TURN, turn.to_string()));
@@ -241,9 +244,7 @@ fn of_failed(session: &Session, task: &str, turn: u32) -> Vec<(&'static str, Str
 }
 
 /// Of which task the next commit is, what it says, and what it is known by besides.
-pub(crate) fn commit_of(
-    session: &Session,
-) -> Option<(String, String, Vec<(&'static str, String)>)> {
+pub(crate) fn commit_of(session: &Session) -> Option<(String, String, Trailers)> {
     let (tasks, entry) = in_hand(session.state())?;
     let case = tasks.case.as_ref().map(|(_, case)| case.summary.trim()).unwrap_or_default();
     let subject = format!("{}: {}", entry.id, entry.title);

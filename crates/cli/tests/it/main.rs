@@ -57,6 +57,7 @@ mod stand_ins;
 mod support;
 #[cfg(test)]
 mod task_runs;
+#[cfg(test)]
 mod tasks;
 #[cfg(test)]
 mod terminal;

@@ -368,7 +368,7 @@ fn what_all_tasks_have_in_common_stops_between_them() {
     assert_eq!(segue(&env, &["resume", "1"]).status, 3);
     assert_eq!(states(&env), ["done", "pending"]);
     // What the environment says counts for a resume, too.
-    let mut command = env.command(&["resume", "1"]);
+    let mut command = env.command(["resume", "1"]);
     let output = Output::of(command.env("SEGUE_MAX_TOKENS", "1M")).unwrap();
     assert_eq!(output.status, 0, "{}", output.stderr);
 }
@@ -378,7 +378,7 @@ fn a_provider_that_stays_down_fails_no_task() {
     let env = list(1);
     let evaluator = model(&env, "evaluator", ACCEPT);
     let args = ["tasks", "run", "plan", "--worker", "native@chat/m", "--evaluator", &evaluator];
-    let mut command = env.command(&args);
+    let mut command = env.command(args);
     command.env("SEGUE_CHAT_BASE_URL", "http://127.0.0.1:9").env("SEGUE_CHAT_KEY", "k");
     assert_eq!(segue(&env, &["config", "set", "native.attempts", "1"]).status, 0);
     let output = Output::of(&mut command).unwrap();

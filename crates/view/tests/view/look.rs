@@ -188,6 +188,7 @@ fn one_session_on_a_page() {
     session.proof = Some("make test".into());
     session.caps = Caps {
         iterations: None,
+        reviews: None,
         turns: Some(20),
         steps: Some(50),
         wall_clock_secs: Some(7_200),
@@ -342,6 +343,7 @@ fn story() -> Vec<Event> {
     vec![
         event(SessionNamed { name: "parser".into() }),
         event(TurnStarted {
+            fresh: false,
             messages: Vec::new(),
             briefing: None,
             prompt: Payload::inline("fix the failing test\nin the parser"),
