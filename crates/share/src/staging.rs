@@ -196,7 +196,12 @@ fn sweep(disk: &dyn Disk, repo: &Path, prefix: &str) -> Result<()> {
 /// begins again.
 fn sweep_making(disk: &dyn Disk, making: &Path) -> Result<()> {
     match disk.try_lock(&making.join(LOCK)) {
-        Ok(Some(_lock)) => remove(disk, making),
+        Ok(Some(_lock)) => match disk.remove_dir_all(making) {
+            // Its maker is there after all, and has just put its lock where the old one was.
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.at(making),
+        },
         Ok(None) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error).at(making),

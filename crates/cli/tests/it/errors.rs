@@ -114,11 +114,11 @@ fn a_model_that_is_none() {
 #[test]
 fn a_script_that_does_not_parse_names_line_and_column() {
     let (env, model) = scripted("[[reply]]\ntext = \"a\"\ntool = []\n");
-    assert_snapshot!(shown(&env, &["run", "go", "--model", &model]), @r"
+    assert_snapshot!(shown(&env, &["run", "go", "--model", &model]), @"
     status 1
     ── stdout
     ── stderr
-    error: $DIR/script.toml: line 3, column 1: unknown field `tool`, expected one of `text`, `thinking`, `delay_ms`, `tools`, `usage`, `limit`, `repeat`
+    error: $DIR/script.toml: line 3, column 1: unknown field `tool`, expected one of `text`, `thinking`, `delay_ms`, `tools`, `usage`, `limit`, `repeat`, `when`, `silent`
     ");
     env.script("[[reply]]\ntext = oops\n").unwrap();
     assert_snapshot!(shown(&env, &["run", "go", "--model", &model]), @"

@@ -21,7 +21,7 @@ fn the_help_of_segue() {
     Commands:
       run          Start an agent on a prompt
       pair         One agent works, others review, until they agree
-      tasks        Write and check lists of tasks
+      tasks        Work through a list of tasks, each until an evaluator accepts it
       resume       Go on where a session stopped
       handoff      Write the packet for whoever goes on, or hand a running session to another agent
       rewind       Go back to the end of an earlier turn
@@ -42,8 +42,8 @@ fn the_help_of_segue() {
       config       Show or change settings
       agents       List the agents: which are installed, signed in, and what they can do
       doctor       Check that all is in place that the promises rest on
-      demo         See it happen: a run is killed and resumed, another handed over and rewound, a third
-                   reviewed
+      demo         See it happen: runs are killed, resumed, handed over, rewound and reviewed, and a
+                   list is worked on
       completions  Print completions for a shell
       man          Write man pages into a directory
 
@@ -168,7 +168,10 @@ fn the_help_of_run_and_resume() {
               Stop after so many turns
 
           --max-iterations <N>
-              Stop after so many attempts of a pair's worker
+              Stop after so many attempts of the worker of a pair, or at one task of a list
+
+          --max-reviews <N>
+              Stop after so many reviews of a pair's work, or of one task of a list
 
           --max-steps <N>
               Stop after so many model calls in one turn
@@ -273,7 +276,10 @@ fn the_help_of_run_and_resume() {
               Stop after so many turns
 
           --max-iterations <N>
-              Stop after so many attempts of a pair's worker
+              Stop after so many attempts of the worker of a pair, or at one task of a list
+
+          --max-reviews <N>
+              Stop after so many reviews of a pair's work, or of one task of a list
 
           --max-steps <N>
               Stop after so many model calls in one turn
@@ -556,17 +562,22 @@ fn the_help_of_what_keeps_house() {
 #[test]
 fn the_help_of_the_rest() {
     let env = env();
-    assert_snapshot!(help(&env, "tasks"), @"
-    Write and check lists of tasks
+    assert_snapshot!(help(&env, "tasks"), @r#"
+    Work through a list of tasks, each until an evaluator accepts it
 
-    A list is a directory with an overview.md and a page such as T-001-find-notes.md for each task, or a
-    prd.json.
+    Each task is a commit on the session's own branch, which is never merged. A list is a directory with
+    an overview.md and a page such as T-001-find-notes.md for each task, or a prd.json.
 
     Usage: segue tasks [OPTIONS] <COMMAND>
 
     Commands:
-      new    Write a small list of tasks that says itself what goes where
-      check  Check a list of tasks, and show what is in it
+      new     Write a small list of tasks that says itself what goes where
+      check   Check a list of tasks, and show what is in it
+      prep    Prepare a session over a list, and start nothing
+      run     Work through a list: start, or pick up what was prepared
+      status  Where a list stands: each task with its state, rounds, spend and commit
+      push    Push the branch with what was accepted
+      pr      Push the branch, and open a pull request or say where to
 
     Options:
       -h, --help
@@ -575,10 +586,13 @@ fn the_help_of_the_rest() {
     Examples:
       segue tasks new plan              a small list that says what goes where
       segue tasks check plan            everything that is wrong with it
-      segue tasks check prd.json --json
-    ");
+      segue tasks run plan --worker claude --evaluator codex --proof "cargo test"
+      segue tasks status                what is done, what each task has cost
+      segue resume                      after a stop: says its plan first
+      segue tasks push                  the branch, for others to see
+    "#);
     assert_snapshot!(help(&env, "demo"), @"
-    See it happen: a run is killed and resumed, another handed over and rewound, a third reviewed
+    See it happen: runs are killed, resumed, handed over, rewound and reviewed, and a list is worked on
 
     In a scratch repository, on the embedded model: no account, no network, under a minute.
 

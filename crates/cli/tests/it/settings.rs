@@ -50,11 +50,24 @@ fn the_list_says_what_holds_and_why() {
     pair.tmux                off     default            Whether a pair is shown in tmux: on or off.
     pair.worktree            off     default            Whether a pair works in a worktree of its own:
                                                         on or off.
+    tasks.worker             –                          Who works through a list of tasks when no worker
+                                                        is named. Unless it is set, `agent`.
+    tasks.evaluator          –                          Who evaluates each task when nobody is named.
+                                                        Unless it is set, the first other agent that is
+                                                        installed.
+    tasks.max_iterations     32      default            The most attempts of a worker at one task of a
+                                                        list; 0 for no cap.
+    tasks.consensus          all     default            How many evaluators have to accept a task: all,
+                                                        any or majority.
+    tasks.proof              –                          The proof command of a list of tasks when none
+                                                        is given.
     proof.time               30m     default            The longest that a proof command may take: 90s,
                                                         15m, 2h.
     agents.tools             on      default            Whether vendors' programs are offered Segue's
                                                         own tools, for the run only: on or off.
     caps.turns               7       config.toml        The most turns of a session.
+    caps.reviews             –                          The most reviews of a pair's work, or of one
+                                                        task of a list; 0 for no cap.
     caps.steps               9       SEGUE_MAX_STEPS    The most model calls of a turn.
     caps.time                –                          The longest that a run may take, from its start
                                                         or resume: 90s, 15m, 2h.
