@@ -573,8 +573,9 @@ fn an_accepted_task_is_on_the_branch_once_wherever_it_is_killed() {
         let locked = passage.env.repo().join(".git/refs/heads/segue/1-two.lock");
         fs::remove_file(locked).expect("a lock");
         passage.args = ["resume", "1", "--json"].map(str::to_owned).into();
-        // Every single one.
-        passage.most = usize::MAX;
+        // All 1,900 of them take minutes.
+        let all = std::env::var_os("SEGUE_EVERY_CALL").is_some();
+        passage.most = if all { usize::MAX } else { 160 };
         passage.prepared(&["repo", "home", "repo-segue-1"])
     });
 }

@@ -612,3 +612,44 @@ fn on_a_terminal_one_is_asked_and_the_look_changes_nothing() {
     assert_eq!(segue(&env, &["resume", "1"]).status, 0);
     assert_eq!(commits(&env), [FIRST, "T-002: Number 2"]);
 }
+
+/// Whatever a page names of ours: commands with their flags, settings, variables.
+fn named_on(page: &str) -> Vec<String> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let text = fs::read_to_string(path).unwrap();
+    let spans = text.split('`').skip(1).step_by(2).map(str::to_owned);
+    let lines = text.lines().filter(|line| line.starts_with("segue ")).map(str::to_owned);
+    lines.chain(spans.filter(|span| !span.contains('\n'))).collect()
+}
+
+#[test]
+fn every_command_flag_and_setting_of_the_pages_is_there() {
+    let env = list(1);
+    let settings = segue(&env, &["config"]).stdout;
+    let mut commands = 0;
+    for name in ["tasks.md", "coming-from/tilth.md"].iter().flat_map(|page| named_on(page)) {
+        let text = name.split(" #").next().unwrap_or_default();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if words.first() == Some(&"segue") && words.len() > 1 {
+            let is_word = |word: &&&str| word.chars().all(|c| c.is_ascii_lowercase());
+            let many = if words[1] == "tasks" { 2 } else { 1 };
+            let mut args: Vec<&str> = words[1..].iter().take_while(is_word).copied().collect();
+            args.truncate(many);
+            args.push("--help");
+            let help = segue(&env, &args);
+            assert_eq!(help.status, 0, "{name}: {}", help.stderr);
+            for flag in words.iter().filter(|word| word.starts_with("--")) {
+                assert!(help.stdout.contains(flag), "{name}: no {flag} in {args:?}");
+            }
+            commands += 1;
+        }
+        let known = ["tasks.", "caps.", "SEGUE_MAX_", "SEGUE_CHAT_"];
+        let set = known.iter().any(|start| text.starts_with(start)) && !text.contains('…');
+        if set && words.len() == 1 && !text.ends_with(".md") {
+            assert!(settings.contains(text) || text.starts_with("SEGUE"), "{text}: {settings}");
+            let reference = named_on("settings.md").join(" ");
+            assert!(reference.contains(text), "{text}");
+        }
+    }
+    assert!(commands > 25, "{commands}");
+}
