@@ -94,6 +94,9 @@ pub struct State {
     /// The session's own worktree.
     #[serde(default)]
     pub worktree: Option<Worktree>,
+    /// The last commit that was put on its branch, and not taken off again.
+    #[serde(default)]
+    pub landed: Option<String>,
     /// The reviews, and what was said in them.
     #[serde(default)]
     pub review: Review,

@@ -37,6 +37,10 @@ pub(crate) fn ensure(
     let plan = &known.plan;
     if worktree::reenter(&plan.path, &plan.branch).map_err(wrong)? == Presence::Gone {
         let state = session.state();
+        // The snapshot was taken before what it holds was committed.
+        if let Some(landed) = &state.landed {
+            worktree::bring_back(&plan.repo, &plan.branch, landed).map_err(wrong)?;
+        }
         let snapshot = state.checkpoint.as_ref().and_then(|last| last.commit.clone());
         let safety = reference(session.session(), &format!("before-{}", state.seq));
         let id = session.session().id().to_string();

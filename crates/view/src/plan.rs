@@ -11,7 +11,7 @@ use segue_core::{
     caps::{Cap, Caps},
     decide::{self, Next, Step},
     event::Cause,
-    state::{Phase, Progress, Proof, Tasks},
+    state::{Phase, Progress, Proof, TaskStep, Tasks},
 };
 use segue_journal::Session;
 use serde::Serialize;
@@ -70,7 +70,8 @@ pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
         None => vec![format!("↻ resume {}", headline(state, going))],
     };
     let mut line = |what: &str, text: String| lines.push(format!("  {what:<9} {text}"));
-    if crashed(state) {
+    let begins = begins_a_task(state, going);
+    if crashed(state) && !begins {
         if !certain.done.is_empty() {
             line("done", certain.done.join(", "));
         }
@@ -171,6 +172,9 @@ fn continuation(state: &State, going: &Going<'_>) -> String {
         return format!("turn {} with a new prompt: {} ({with})", number + 1, shorten(&prompt, 50));
     }
     let waits = going.rewinds && going.prompt.is_none();
+    if begins_a_task(state, going) {
+        return next_task(going);
+    }
     let what = match decide::next(state) {
         _ if waits => "nothing: it waits for what to do instead".to_owned(),
         _ if going.with.is_some() && !state.turn.open && state.turn.number > 0 => {
@@ -241,6 +245,13 @@ fn iteration(state: &State, going: &Going<'_>) -> String {
         Some(most) => format!("iteration {now} of {most}"),
         None => format!("iteration {now}"),
     }
+}
+
+/// Whether another task is taken in hand first of all, or the same one again: whatever was under way
+/// is then left behind.
+fn begins_a_task(state: &State, going: &Going<'_>) -> bool {
+    let step = going.tasks.map(|tasks| tasks.step(state.turn.number));
+    matches!(step, Some(TaskStep::Start | TaskStep::AllDone))
 }
 
 /// The task that is taken in hand first.

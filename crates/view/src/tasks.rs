@@ -23,10 +23,7 @@ pub fn standing(state: &State, entry: &TaskEntry) -> &'static str {
     match entry.standing {
         Standing::Done => "done",
         Standing::Failed => "failed",
-        _ if hand.is_some_and(|hand| hand.task == entry.id) => match state.phase {
-            Phase::Running => "working",
-            _ => "begun",
-        },
+        _ if hand.is_some_and(|hand| hand.task == entry.id) => "begun",
         _ => "pending",
     }
 }
@@ -35,7 +32,7 @@ fn paint(standing: &str) -> (Paint, &'static str) {
     match standing {
         "done" => (Paint::Green, "✔"),
         "failed" => (Paint::Red, "✘"),
-        "working" | "begun" => (Paint::Cyan, "▸"),
+        "begun" => (Paint::Cyan, "▸"),
         _ => (Paint::Dim, "·"),
     }
 }

@@ -201,6 +201,25 @@ pub fn reenter(path: &Path, branch: &str) -> Result<Presence, WorktreeError> {
     })
 }
 
+/// Brings back a branch that is gone, at a commit that is still there.
+pub fn bring_back(repo_dir: &Path, branch: &str, commit: &str) -> Result<(), WorktreeError> {
+    let name = format!("refs/heads/{branch}");
+    for wanted in [name.as_str(), commit] {
+        let mut command = git::safe(repo_dir);
+        command.args(["rev-parse", "-q", "--verify", "--end-of-options"]);
+        command.arg(format!("{wanted}^{{commit}}"));
+        let there = git::ask(command, Vec::new(), 1)?.is_some();
+        if there == (wanted == name) {
+            return Ok(());
+        }
+    }
+    let mut command = git::safe(repo_dir);
+    // Only where nobody has made it meanwhile.
+    command.args(["update-ref", "-m", "segue: brought back", &name, commit, ""]);
+    git::run(command)?;
+    Ok(())
+}
+
 /// Brings back a worktree that is gone: on its branch, or where that is gone too on a new one at
 /// the snapshot's parent or else at `base`; then with the snapshot's files. `repo_dir` is any other
 /// working tree of the repository.

@@ -211,7 +211,7 @@ pub(crate) fn check_no_list(session: &Session, what: &str) -> Result<(), Command
     let Some(tasks) = &session.state().tasks else { return Ok(()) };
     let message = format!("a session over a list of tasks can't be {what}");
     Err(CommandError::usage(message)
-        .hint("each task is a commit on its branch: git reset and git revert take one back")
+        .hint("each task is a commit on its branch: git revert takes one back")
         .hint(format!("begin anew: segue tasks run {} --new", tasks.source.display())))
 }
 

@@ -505,9 +505,11 @@ fn a_prepared_session_is_picked_up_and_one_that_stopped_is_offered() {
     let new: Vec<&str> = ["tasks", "run", "plan", "--new"].iter().chain(&who).copied().collect();
     assert_eq!(segue(&env, &new).status, 3);
     // Of two prepared ones nobody knows which is meant.
-    for _ in 0..2 {
-        assert_eq!(segue(&env, &prep).status, 0);
-    }
+    assert_eq!(segue(&env, &prep).status, 0);
+    let twice = segue(&env, &prep);
+    assert_eq!(twice.status, 2, "{}", twice.stderr);
+    let another: Vec<&str> = prep.iter().copied().chain(["--new"]).collect();
+    assert_eq!(segue(&env, &another).status, 0);
     let output = segue(&env, &["tasks", "run", "plan"]);
     assert_eq!(output.status, 2);
     assert!(output.stderr.contains("segue resume 3") && output.stderr.contains("segue resume 4"));
@@ -577,9 +579,19 @@ fn what_is_done_can_be_pushed_and_nothing_is_merged() {
     let url = "https://github.com/o/r/compare/main...segue%2F1-numbers?expand=1";
     assert_eq!(output.stdout.trim(), url);
     assert_eq!(git(&env, &["log", "--format=%s", "main"]).lines().next(), Some("plan"));
-    // Once it is elsewhere too, the worktree may go, and not before.
-    let output = segue(&env, &["gc", "--dry-run"]);
-    assert!(output.stderr.contains("remove"), "{}", output.stderr);
+    // Once it is elsewhere too, the worktree may go; and comes back with all that was committed.
+    assert_eq!(segue(&env, &["gc", "--yes"]).status, 0);
+    assert!(!worktree(&env).exists());
+    page(&env, 2, "One more.");
+    model(&env, "worker", &work(2, "two"));
+    let output = segue(&env, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("continue  T-002 Number 2"), "{}", output.stderr);
+    assert_eq!(commits(&env), [FIRST, "T-002: Number 2"]);
+    let files = git(&env, &["show", "--format=", "--name-only", "segue/1-numbers"]);
+    assert_eq!(files.trim(), "2.txt");
+    // It is found by its place, too: the remote has given the repository another name.
+    assert_eq!(segue(&env, &["tasks", "push"]).status, 0);
 }
 
 #[test]

@@ -192,6 +192,7 @@ impl State {
             Body::ReviewerStopped(stopped) => self.reviewer_spent(stopped),
             Body::DoneSignalled(_) => self.review.done_in = turn,
             Body::WorkCommitted(committed) => {
+                self.landed = Some(committed.commit.clone());
                 if committed.failed.is_none() {
                     self.review.committed_in = turn;
                 }

@@ -263,6 +263,11 @@ impl State {
         let passed = passed.and_then(|(_, round)| round.to.clone());
         let kept = self.checkpoint.as_ref().and_then(|last| last.commit.clone());
         let Some(tasks) = &mut self.tasks else { return };
+        if started.retry.as_ref().is_some_and(|retry| retry.unwound.is_some()) {
+            let done = tasks.entries.iter().filter(|entry| entry.standing == Standing::Done);
+            let last = done.max_by_key(|entry| entry.turn);
+            self.landed = last.and_then(|entry| entry.commit.clone());
+        }
         tasks.spend(tokens, cost);
         let again = tasks.hand.as_ref().is_some_and(|hand| hand.task == started.task);
         let task = started.task.clone();

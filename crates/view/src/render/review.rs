@@ -43,7 +43,7 @@ impl Out<'_> {
 
     fn review_started(&mut self, started: &ReviewStarted) {
         let files = match started.files {
-            Some(0) => " · nothing has changed, so nobody is asked".to_owned(),
+            Some(0) => " · nothing has changed".to_owned(),
             Some(files) => format!(" · {}", count(files, "file")),
             None => " · the files can't be compared".to_owned(),
         };

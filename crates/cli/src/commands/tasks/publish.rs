@@ -85,7 +85,11 @@ fn pushed(branch: &Branch, remote: &str) -> Result<(), CommandError> {
 }
 
 fn remote_error(error: &RemoteError) -> CommandError {
-    CommandError::failed(error.to_string()).hint("git remote -v shows where one can push to")
+    let told = CommandError::failed(error.to_string());
+    match error {
+        RemoteError::NoRemote { .. } => told.hint("git remote -v shows where one can push to"),
+        _ => told,
+    }
 }
 
 pub(crate) fn pr(context: &Context, args: &Pr) -> CommandResult {
@@ -105,7 +109,8 @@ pub(crate) fn pr(context: &Context, args: &Pr) -> CommandResult {
         None => Err(CommandError::failed(format!(
             "{} is pushed; where a request is opened on {remote} is not known",
             branch.name
-        ))),
+        ))
+        .hint("open it on the remote's own pages")),
     }
 }
 

@@ -110,6 +110,14 @@ impl Args {
 /// `segue tasks prep`: everything but the work.
 pub(crate) fn prep(context: &Context, args: Args) -> CommandResult {
     let source = source_of(context, &args.source)?;
+    let before = known(context, &source.path)?;
+    let prepared = before.iter().find(|one| one.row.status() == Status::Prepared);
+    if let Some(one) = prepared.filter(|_| !args.new) {
+        let selector = one.row.selector();
+        return Err(CommandError::usage(format!("session {selector} is prepared for this list"))
+            .hint(format!("start it: segue tasks run {}", args.source.display()))
+            .hint(format!("remove it: segue rm {selector}; or prepare another: add --new")));
+    }
     let config = context.config()?;
     let (new, worker) = new_session(context, &config, &args, &source)?;
     worker.check_price(new.caps)?;
@@ -154,6 +162,13 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         }
         if let Some(prior) = known.iter().find(|one| one.is_resumable()) {
             return offer(context, args, prior, &source);
+        }
+        if let Some(done) = known.iter().find(is(Status::Completed)).filter(|_| !context.json) {
+            let selector = done.row.selector();
+            say(&format!(
+                "note: session {selector} has worked through this list; what is added to it: \
+                 segue resume {selector}"
+            ));
         }
     }
     start(context, args, &source)
@@ -201,7 +216,8 @@ fn known(context: &Context, source: &Path) -> Result<Vec<Known>, CommandError> {
 fn several_prepared(several: &[&Known]) -> CommandError {
     let message = format!("{} sessions are prepared for this list", several.len());
     several.iter().fold(CommandError::usage(message), |error, one| {
-        error.hint(format!("start it: segue resume {}", one.row.selector()))
+        let selector = one.row.selector();
+        error.hint(format!("start it: segue resume {selector}; remove it: segue rm {selector}"))
     })
 }
 
@@ -335,6 +351,12 @@ fn new_session(
         None => {
             let repo = segue_workspace::identify(near)
                 .map_err(|error| CommandError::failed(error.to_string()))?;
+            if repo.kind == segue_workspace::Kind::NoGit {
+                let message = format!("{} is in no git repository", near.display());
+                return Err(CommandError::usage(message)
+                    .hint("name the one to work in: --dir REPO")
+                    .hint("git init makes one"));
+            }
             workspace(&context.cwd, Some(&repo.root))?
         }
     };

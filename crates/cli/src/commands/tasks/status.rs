@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use segue_core::{Exit, identity::LoopKind, status::Status};
-use segue_journal::Session;
 use segue_view::{
     index::Filter,
     select::Found,
@@ -77,15 +76,21 @@ pub(crate) fn find(context: &Context, named: Option<&str>) -> Result<Found, Comm
 
 fn latest(context: &Context, source: Option<&Path>) -> Result<Found, CommandError> {
     let mut index = context.index()?;
-    let repo = match source {
-        Some(_) => None,
-        None => Some(context.repo()?.id),
-    };
-    let listing = index.query(&Filter { repo, ..Filter::default() }).map_err(view_error)?;
+    let here = context.repo()?;
+    let listing = index.query(&Filter::default()).map_err(view_error)?;
     for row in listing.rows.into_iter().filter(|row| row.loop_kind == LoopKind::Tasks) {
-        let of = |session: Session| session.state().tasks.as_ref().map(|list| list.source.clone());
-        let theirs = || context.home.open(&row.at).ok().and_then(of);
-        if source.is_none_or(|source| theirs().as_deref() == Some(source)) {
+        let Ok(session) = context.home.open(&row.at) else { continue };
+        let state = session.state();
+        let fits = match source {
+            Some(source) => state.tasks.as_ref().is_some_and(|list| list.source == source),
+            // A remote that was added gives a repository another name, and leaves it in its place.
+            None => {
+                let tree = state.worktree.as_ref().map(|tree| &tree.plan);
+                row.at.repo == here.id
+                    || tree.is_some_and(|plan| plan.repo == here.root || plan.path == here.root)
+            }
+        };
+        if fits {
             return context.find(Some(&row.selector()));
         }
     }
