@@ -378,6 +378,14 @@ fn next(session: &Session, sitting: &Sitting) -> segue_journal::Result<Step> {
         return Ok(Step::GoOn);
     }
     let said = state.review.submitted.as_ref().filter(|(turn, _)| *turn == state.turn.number);
+    let text = match said {
+        Some(_) => String::new(),
+        None => last_text(session, state.turn.number)?.map(|(text, _)| text).unwrap_or_default(),
+    };
+    // It closes its answer with it, and it is only not recorded yet.
+    if said.is_none() && verdict::closing_block(&text).is_some() {
+        return Ok(Step::GoOn);
+    }
     let first = state.turn.question.as_ref() == Some(&sitting.question);
     Ok(match said.map(|(_, said)| said) {
         Some(said) if first => {
@@ -388,10 +396,7 @@ fn next(session: &Session, sitting: &Sitting) -> segue_journal::Result<Step> {
         }
         Some(said) => Step::Judged(said.clone()),
         None if first => ask(render::once_more(), ":again"),
-        None => {
-            let text = last_text(session, state.turn.number)?;
-            Step::Judged(verdict::unreadable(&text.map(|(text, _)| text).unwrap_or_default()))
-        }
+        None => Step::Judged(verdict::unreadable(&text)),
     })
 }
 

@@ -67,6 +67,11 @@ pub(crate) trait Tool: Sync {
 
     /// Does it. What is returned either way is told to the model.
     fn call(&self, desk: &Desk, input: &Value) -> Result<String, String>;
+
+    /// Whether the same call again says nothing more: the last one counts.
+    fn repeatable(&self) -> bool {
+        false
+    }
 }
 
 /// Whose turn the tools are for, and where their messages go.
@@ -183,6 +188,10 @@ impl segue_runner::native::Tools for Toolbox {
             Ok(input) => tool.call(&desk, &input),
             Err(error) => Err(format!("the arguments of {name} cannot be read: {error}")),
         })
+    }
+
+    fn repeatable(&self, name: &str) -> bool {
+        self.desk(0).tool(name).is_some_and(Tool::repeatable)
     }
 }
 

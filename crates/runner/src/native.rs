@@ -61,6 +61,9 @@ pub trait Tools: std::fmt::Debug + Send {
 
     /// Does it. What is returned either way is told to the model; nothing where it is no such tool.
     fn call(&self, turn: u32, name: &str, input: &str) -> Option<Result<String, String>>;
+
+    /// Whether a call that may have been made can be made again: what it says counts once.
+    fn repeatable(&self, name: &str) -> bool;
 }
 
 /// What a native agent is made of.
@@ -262,10 +265,34 @@ impl Native {
         }
         let started = supervisor.in_turn(ToolStarted {}).about(id);
         supervisor.commit(started)?;
+        self.do_call(supervisor, id, &name, &input)
+    }
+
+    /// Does what was under way when everything stopped once more, where that does no harm.
+    fn settle_tool(&mut self, supervisor: &mut Supervisor<'_>, id: &str) -> Result<(), Halt> {
+        let asked = self.asked_for(supervisor, id)?;
+        match (asked, &self.more) {
+            (Some((name, input)), Some(more)) if more.repeatable(&name) => {
+                self.do_call(supervisor, id, &name, &input)
+            }
+            _ => {
+                let outcome = Outcome::error(MAY_HAVE_RUN);
+                returned(supervisor, id, outcome, ToolStatus::MayHaveRun)
+            }
+        }
+    }
+
+    fn do_call(
+        &mut self,
+        supervisor: &mut Supervisor<'_>,
+        id: &str,
+        name: &str,
+        input: &str,
+    ) -> Result<(), Halt> {
         let turn = supervisor.state().turn.number;
         let more = self.more.as_ref().filter(|_| name != report::TOOL);
-        let given = more.and_then(|more| more.call(turn, &name, &input));
-        let (outcome, status) = match tools::parse(&name, &input) {
+        let given = more.and_then(|more| more.call(turn, name, input));
+        let (outcome, status) = match tools::parse(name, input) {
             _ if given.is_some() => finished(match given {
                 Some(Err(wrong)) => Outcome::error(wrong),
                 done => Outcome::text(done.and_then(Result::ok).unwrap_or_default()),
@@ -333,10 +360,7 @@ impl Agent for Native {
         while supervisor.state().turn.open {
             supervisor.check_interrupt()?;
             match decide::step(supervisor.state()) {
-                Step::SettleTool(id) => {
-                    let outcome = Outcome::error(MAY_HAVE_RUN);
-                    returned(supervisor, &id, outcome, ToolStatus::MayHaveRun)?;
-                }
+                Step::SettleTool(id) => self.settle_tool(supervisor, &id)?,
                 Step::RunTool(id) => self.run_tool(supervisor, &id)?,
                 Step::CallModel => self.call_model(supervisor)?,
                 Step::EndTurn(outcome) => supervisor.end_turn(outcome)?,

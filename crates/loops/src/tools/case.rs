@@ -28,4 +28,8 @@ impl Tool for SubmitCase {
         desk.put(&desk.dir, &Message::Case { turn, agent, case })?;
         Ok(done)
     }
+
+    fn repeatable(&self) -> bool {
+        true
+    }
 }

@@ -28,4 +28,8 @@ impl Tool for SubmitVerdict {
         desk.put(&desk.dir, &Message::Verdict { turn, agent, said })?;
         Ok(done)
     }
+
+    fn repeatable(&self) -> bool {
+        true
+    }
 }
