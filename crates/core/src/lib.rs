@@ -8,6 +8,7 @@
 
 pub mod bridge;
 pub mod caps;
+pub mod crew;
 pub mod decide;
 pub mod event;
 pub mod exit;
@@ -25,6 +26,7 @@ pub mod status;
 pub mod tasks;
 pub mod usage;
 pub mod validation;
+pub mod wrong;
 
 pub use event::{Body, Draft, Event};
 pub use exit::Exit;
@@ -34,3 +36,4 @@ pub use packet::Packet;
 pub use payload::Payload;
 pub use permission::Permission;
 pub use state::State;
+pub use wrong::Wrong;

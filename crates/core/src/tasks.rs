@@ -10,11 +10,13 @@ mod prd;
 pub mod prompt;
 pub mod stop;
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use crate::wrong::Wrong;
+use crate::wrong::repeated;
 pub use page::from_pages;
 pub use prd::from_json;
 
@@ -23,9 +25,6 @@ pub const OVERVIEW: &str = "overview.md";
 
 /// The name of a list that is one file.
 pub const PRD: &str = "prd.json";
-
-/// How much of somebody's text an error repeats.
-const MOST_REPEATED: usize = 40;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct List {
@@ -58,34 +57,6 @@ impl Task {
             hasher.update(text.as_bytes());
         }
         hasher.finalize().to_hex()[..16].to_owned()
-    }
-}
-
-/// Something that is wrong with a list, and where.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Wrong {
-    pub file: String,
-    /// `None` where it is the file as a whole.
-    pub line: Option<usize>,
-    pub what: String,
-}
-
-impl Wrong {
-    pub fn new(
-        file: impl Into<String>,
-        line: impl Into<Option<usize>>,
-        what: impl Into<String>,
-    ) -> Self {
-        Self { file: file.into(), line: line.into(), what: what.into() }
-    }
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}: {}", self.file, self.what),
-            None => write!(f, "{}: {}", self.file, self.what),
-        }
     }
 }
 
@@ -132,13 +103,6 @@ impl Numbers {
         self.0.insert(number, place());
         Ok(number)
     }
-}
-
-/// As much of a text as fits into an error, on one line.
-fn repeated(text: &str) -> String {
-    let short: String = text.chars().take(MOST_REPEATED).collect();
-    let more = if short.len() < text.len() { "…" } else { "" };
-    format!("{}{more}", short.escape_debug())
 }
 
 fn sorted(overview: String, mut tasks: Vec<Task>) -> List {
@@ -224,11 +188,5 @@ mod tests {
         assert_eq!(serde_json::from_str::<List>(&text).unwrap(), list);
         // What is printed with --json can be read as a prd.json.
         assert_eq!(from_json(PRD, &text).unwrap(), list);
-    }
-
-    #[test]
-    fn an_error_repeats_no_more_than_it_has_to() {
-        assert_eq!(repeated("T-1\n\u{1b}[2J"), "T-1\\n\\u{1b}[2J");
-        assert_eq!(repeated(&"ü".repeat(1 << 20)).chars().count(), MOST_REPEATED + 1);
     }
 }
