@@ -35,7 +35,10 @@ pub struct Claude;
 
 const SIGN_IN: &str = "claude /login";
 
-const ALL_TOOLS: &str = "Bash,Edit,MultiEdit,NotebookEdit,Read,Task,WebFetch,WebSearch,Write";
+pub(crate) const ALL_TOOLS: &str =
+    "Bash,Edit,MultiEdit,NotebookEdit,Read,Task,WebFetch,WebSearch,Write";
+/// Those of them that change something.
+pub(crate) const CHANGING_TOOLS: &str = "Bash,Edit,MultiEdit,NotebookEdit,Write";
 
 impl Vendor for Claude {
     fn card(&self) -> Card {
@@ -131,7 +134,7 @@ impl Vendor for Claude {
         match job.permission {
             Permission::ReadOnly => call
                 .pair("--permission-mode", "default")
-                .arg("--disallowedTools=Bash,Edit,MultiEdit,NotebookEdit,Write"),
+                .arg(format!("--disallowedTools={CHANGING_TOOLS}")),
             Permission::Edit => call.pair("--permission-mode", "acceptEdits"),
             // Refused to root, who then gets the same by name.
             Permission::Full if job.world.root => {
@@ -186,7 +189,7 @@ impl Vendor for Claude {
     }
 }
 
-fn config_dir(world: &World) -> PathBuf {
+pub(crate) fn config_dir(world: &World) -> PathBuf {
     world.dir("CLAUDE_CONFIG_DIR", ".claude")
 }
 

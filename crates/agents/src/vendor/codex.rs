@@ -5,7 +5,7 @@
 //! and tells it before the turn begins.
 
 mod item;
-mod rollout;
+pub(crate) mod rollout;
 mod trouble;
 
 use std::{
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use self::{
     item::{completed, started},
-    rollout::{is_named, meta_of, remember, rollouts},
+    rollout::{is_named, remember, rollouts},
     trouble::{status, trouble},
 };
 use super::{
@@ -205,31 +205,9 @@ impl Vendor for Codex {
         since: Timestamp,
         prompt: &str,
     ) -> Option<String> {
-        let since: std::time::SystemTime = since.into();
-        let recent = |file: &PathBuf| {
-            file.metadata().and_then(|found| found.modified()).is_ok_and(|at| at >= since)
-        };
-        let files = rollouts(&config_dir(world).join("sessions"));
-        let mut ids = files.filter(recent).filter_map(|file| {
-            let mut meta = None;
-            let mut history = History::new(file.clone());
-            let mut first = None;
-            read_lines(&file, |line| {
-                meta = meta.take().or_else(|| meta_of(line));
-                remember(line, &mut history);
-                if history.prompts == 1 {
-                    first.get_or_insert_with(|| history.last.prompt.clone());
-                }
-            })
-            .ok()?;
-            let (id, place, began) = meta?;
-            let ours =
-                Path::new(&place) == cwd && began >= since && first.as_deref() == Some(prompt);
-            ours.then_some(id)
-        });
         // Two that fit are one too many to choose from.
-        let id = ids.next()?;
-        ids.next().is_none().then_some(id)
+        let found = rollout::look_for(&config_dir(world), cwd, since, prompt);
+        <[String; 1]>::try_from(found).ok().map(|[id]| id)
     }
 
     fn home_of(
@@ -244,7 +222,7 @@ impl Vendor for Codex {
     }
 }
 
-fn config_dir(world: &World) -> PathBuf {
+pub(crate) fn config_dir(world: &World) -> PathBuf {
     world.dir("CODEX_HOME", ".codex")
 }
 

@@ -166,7 +166,7 @@ impl Vendor for Copilot {
     }
 }
 
-fn home(world: &World) -> PathBuf {
+pub(crate) fn home(world: &World) -> PathBuf {
     world.dir("COPILOT_HOME", ".copilot")
 }
 

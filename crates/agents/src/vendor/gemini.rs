@@ -13,7 +13,7 @@
 //!
 //! It reads `@file` in a prompt, and puts a space before any other `@`.
 
-mod home;
+pub(crate) mod home;
 mod session;
 mod stderr;
 
@@ -184,7 +184,7 @@ fn real_home(world: &World) -> &Path {
     world.get("GEMINI_CLI_HOME").map_or(&*world.home, Path::new)
 }
 
-fn config_dir(world: &World) -> PathBuf {
+pub(crate) fn config_dir(world: &World) -> PathBuf {
     real_home(world).join(".gemini")
 }
 

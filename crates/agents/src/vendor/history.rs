@@ -1,4 +1,4 @@
-//! What a vendor's own file remembers, as far as a resume needs it: where it is, and its last turn.
+//! What a vendor's own file remembers, as far as a resume needs it: where it is, and its turns.
 //!
 //! Compared with the journal it tells what the vendor forgot: the call that was running when it was
 //! killed, the prompt of a turn that failed, a text that was half written.
@@ -17,10 +17,13 @@ pub struct History {
     pub path: PathBuf,
     /// How many prompts it has.
     pub prompts: u64,
+    /// The turns before the last one, the oldest first. What stands before the first prompt is in
+    /// none of them.
+    pub earlier: Vec<LastTurn>,
     pub last: LastTurn,
 }
 
-/// From the last prompt on.
+/// From one prompt to the next; the last of them, from the last prompt on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastTurn {
     pub prompt: String,
@@ -42,8 +45,12 @@ impl History {
 
     /// A prompt begins a turn.
     pub fn prompt(&mut self, text: impl Into<String>) {
+        let next = LastTurn { prompt: text.into(), ..LastTurn::default() };
+        let ended = std::mem::replace(&mut self.last, next);
+        if self.prompts > 0 {
+            self.earlier.push(ended);
+        }
         self.prompts += 1;
-        self.last = LastTurn { prompt: text.into(), ..LastTurn::default() };
     }
 
     pub fn text(&mut self, text: impl Into<String>) {

@@ -6,7 +6,7 @@
 //! once, and a conversation that is too long is summed up and asked again. It retries in silence. It
 //! has to run in the directory of its session, or it does its work there and never returns.
 
-mod database;
+pub(crate) mod database;
 
 use std::{
     borrow::Cow,
@@ -36,8 +36,8 @@ const SIGN_IN: &str = "opencode auth login";
 
 /// What may be done without being asked. Everything else is not even offered to the model. The last
 /// rule that fits decides, so the general one stands first.
-const LOOK: [&str; 4] = ["read", "glob", "grep", "list"];
-const EDIT: [&str; 9] =
+pub(crate) const LOOK: [&str; 4] = ["read", "glob", "grep", "list"];
+pub(crate) const EDIT: [&str; 9] =
     ["read", "glob", "grep", "list", "lsp", "todoread", "todowrite", "skill", "edit"];
 
 impl Vendor for OpenCode {
@@ -156,7 +156,7 @@ impl Vendor for OpenCode {
 }
 
 /// The rules as its variable takes them.
-fn rules(allowed: &[&str], our_tools: bool) -> String {
+pub(crate) fn rules(allowed: &[&str], our_tools: bool) -> String {
     let mut text = r#"{"*":"deny""#.to_owned();
     let ours = our_tools.then(|| format!("{}_*", ToolServer::NAME));
     for name in allowed.iter().copied().chain(ours.as_deref()) {
@@ -176,7 +176,7 @@ fn data_dir(world: &World) -> PathBuf {
     world.dir("XDG_DATA_HOME", ".local/share").join("opencode")
 }
 
-fn database(world: &World) -> PathBuf {
+pub(crate) fn database(world: &World) -> PathBuf {
     data_dir(world).join(world.get("OPENCODE_DB").unwrap_or("opencode.db"))
 }
 

@@ -22,7 +22,7 @@ impl ToolServer<'_> {
     pub const NAME: &'static str = "segue";
 
     /// `{"mcpServers": …}`, as most take it. `more` goes into the entry.
-    pub(super) fn json(&self, more: &Value) -> Value {
+    pub(crate) fn json(&self, more: &Value) -> Value {
         let mut entry = json!({ "command": self.program, "args": self.args });
         if let (Some(entry), Some(more)) = (entry.as_object_mut(), more.as_object()) {
             entry.extend(more.clone());
@@ -33,7 +33,7 @@ impl ToolServer<'_> {
     /// A setting of Codex. It is not `required`: it would be waited for, but a server that fails
     /// would end the user's turn. Without that, it has one second until the model is asked, and
     /// needs some milliseconds.
-    pub(super) fn toml(&self) -> String {
+    pub(crate) fn toml(&self) -> String {
         let text = |text: &str| toml::Value::String(text.to_owned()).to_string();
         let args: Vec<String> = self.args.iter().map(|arg| text(arg)).collect();
         format!(
@@ -46,7 +46,7 @@ impl ToolServer<'_> {
 
     /// Settings of OpenCode over those that the user has in the same variable; `None` where those
     /// can't be read, and stay as they are.
-    pub(super) fn opencode(&self, users: Option<&str>) -> Option<String> {
+    pub(crate) fn opencode(&self, users: Option<&str>) -> Option<String> {
         let mut settings: Value = serde_json::from_str(users.unwrap_or("{}")).ok()?;
         let servers = settings.as_object_mut()?.entry("mcp").or_insert_with(|| json!({}));
         let mut command = vec![self.program.to_string_lossy().into_owned()];

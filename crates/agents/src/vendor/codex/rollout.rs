@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::vendor::{
     History,
     json::{at, text},
+    read_lines,
 };
 
 pub(super) fn is_named(file: &Path, ending: &str) -> bool {
@@ -38,7 +39,7 @@ pub(super) fn rollouts(root: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     })
 }
 
-pub(super) fn meta_of(line: &[u8]) -> Option<(String, String, std::time::SystemTime)> {
+fn meta_of(line: &[u8]) -> Option<(String, String, std::time::SystemTime)> {
     let value: Value = serde_json::from_slice(line).ok()?;
     if text(&value, &["type"]) != Some("session_meta") {
         return None;
@@ -79,6 +80,29 @@ pub(super) fn remember(line: &[u8], history: &mut History) {
     }
 }
 
+/// Sessions of a directory since a time that began with the prompt.
+pub(crate) fn look_for(config: &Path, cwd: &Path, since: Timestamp, prompt: &str) -> Vec<String> {
+    let since: std::time::SystemTime = since.into();
+    let recent = |file: &PathBuf| {
+        file.metadata().and_then(|found| found.modified()).is_ok_and(|at| at >= since)
+    };
+    let files = rollouts(&config.join("sessions"));
+    let ids = files.filter(recent).filter_map(|file| {
+        let mut meta = None;
+        let mut history = History::new(file.clone());
+        read_lines(&file, |line| {
+            meta = meta.take().or_else(|| meta_of(line));
+            remember(line, &mut history);
+        })
+        .ok()?;
+        let (id, place, began) = meta?;
+        let first = history.earlier.first().unwrap_or(&history.last);
+        let said = history.prompts > 0 && first.prompt.trim() == prompt.trim();
+        (Path::new(&place) == cwd && began >= since && said).then_some(id)
+    });
+    ids.collect()
+}
+
 /// Where a rollout that was brought from another machine belongs.
 pub(super) fn home_of(config: &Path, id: &str, name: &str, bytes: &[u8]) -> Option<PathBuf> {
     // A fork is not whole without the file that it was forked from.
@@ -86,4 +110,12 @@ pub(super) fn home_of(config: &Path, id: &str, name: &str, bytes: &[u8]) -> Opti
     let date = name.strip_prefix("rollout-")?.get(..10)?.replace('-', "/");
     let ours = whole && name.ends_with(&format!("-{id}.jsonl"));
     ours.then(|| config.join("sessions").join(date).join(name))
+}
+
+/// The id in the name of a rollout: `rollout-2026-11-15T20-10-11-<uuid>.jsonl`.
+pub(crate) fn id_of(file: &Path) -> Option<String> {
+    let name = file.file_name()?.to_str()?;
+    let stem = name.strip_prefix("rollout-")?.strip_suffix(".jsonl")?;
+    let id = stem.get(stem.len().checked_sub(36)?..)?;
+    (id.split('-').count() == 5).then(|| id.to_owned())
 }

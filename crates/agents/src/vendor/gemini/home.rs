@@ -37,7 +37,7 @@ const FILES: [&str; 9] = [
 const DIRS: [&str; 2] = ["history", "tmp"];
 
 /// Rules that let the model use our tools, whatever else it may do.
-pub(super) const POLICY: &str = "
+pub(crate) const POLICY: &str = "
 [[rule]]
 mcpName = \"segue\"
 toolName = \"*\"
@@ -47,7 +47,7 @@ priority = 998
 
 /// Moves the run into such a home. Not where that would change anything else: then there are no
 /// tools.
-pub(super) fn attach(call: &mut Call, job: &Job<'_>) -> bool {
+pub(crate) fn attach(call: &mut Call, job: &Job<'_>) -> bool {
     let Some(server) = job.tools.filter(|_| fits(job)) else { return false };
     let users = config_dir(job.world);
     let gemini = Path::new(HOME).join(".gemini");

@@ -94,7 +94,7 @@ fn said(part: &Value, history: &mut History) {
 
 /// Sessions of a directory since a time in which the user wrote the prompt. A forked one begins with
 /// the prompts of another, so it need not be the first.
-pub(super) fn look_for(
+pub(crate) fn look_for(
     path: &Path,
     cwd: &Path,
     since: Timestamp,
@@ -112,7 +112,8 @@ pub(super) fn look_for(
     for id in ids {
         let id: String = id?;
         let asked = |row: &Row| {
-            json::text(&row.info, &["role"]) == Some("user") && typed(&row.part) == Some(prompt)
+            json::text(&row.info, &["role"]) == Some("user")
+                && typed(&row.part).is_some_and(|text| text.trim() == prompt.trim())
         };
         if rows(&database, &id)?.iter().any(asked) {
             found.push(id);
