@@ -12,6 +12,7 @@
 //! steps (`text.written`, `thinking.written`, `tool.called`) before its `model.replied`, which
 //! seals it: steps without a seal are a reply that never arrived whole.
 
+mod crew;
 mod handoff;
 mod review;
 mod session;
@@ -29,6 +30,10 @@ use crate::{
     usage::{Micros, Usage},
 };
 
+pub use crew::{
+    CrewRaised, Doing, MemberEnded, MemberIdentified, MemberJoined, MemberLeft, MemberSeen,
+    MemberStarted, MemberStarting, MessageFailed, MessagePosted, ScopeBroken, Start, TimerFired,
+};
 pub use handoff::{
     AgentChanged, Blocker, ChangeCause, Decision, KnownLimit, PacketWritten, PassedOver,
     ProgressReported, Via,
@@ -230,6 +235,21 @@ bodies! {
     "case.submitted" => CaseSubmitted,
     "message.sent" => MessageSent,
     "message.delivered" => MessageDelivered,
+    /// About to be typed into a member's terminal.
+    "message.posted" => MessagePosted,
+    /// A dead letter.
+    "message.failed" => MessageFailed,
+    /// The crew is to be at work, as its roster says.
+    "crew.raised" => CrewRaised,
+    "member.joined" => MemberJoined,
+    "member.left" => MemberLeft,
+    "member.starting" => MemberStarting,
+    "member.started" => MemberStarted,
+    "member.identified" => MemberIdentified,
+    "member.seen" => MemberSeen,
+    "member.ended" => MemberEnded,
+    "timer.fired" => TimerFired,
+    "scope.broken" => ScopeBroken,
     /// Something a person should know, which stopped nothing.
     "warning.raised" => WarningRaised,
 }

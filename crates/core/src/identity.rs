@@ -96,6 +96,10 @@ pub enum LoopKind {
     Review,
     /// A list of tasks, one after the other, each with a worker and its evaluator.
     Tasks,
+    /// Several agents under one name.
+    Crew,
+    /// One of these.
+    Member,
     #[serde(other)]
     Unknown,
 }

@@ -31,8 +31,43 @@ pub enum Message {
         model: Option<String>,
         reason: String,
     },
+    /// Something is wanted of a crew.
+    Crew { order: Control },
     /// Stop at the end of this turn, with a packet for whoever goes on.
     Stop { reason: String },
+    #[serde(other)]
+    Unknown,
+}
+
+/// What can be wanted of a crew.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "what", rename_all = "snake_case")]
+pub enum Control {
+    /// End everybody. All can be brought back.
+    Down,
+    /// One more of a role, under this name.
+    Add {
+        member: String,
+        role: String,
+    },
+    Remove {
+        member: String,
+    },
+    /// End it and start it again, where it was or from its prompt on.
+    Restart {
+        member: String,
+        #[serde(default)]
+        fresh: bool,
+    },
+    /// Break off what it does.
+    Interrupt {
+        member: String,
+    },
+    /// Somebody wants a person to look.
+    Attention {
+        from: String,
+        text: String,
+    },
     #[serde(other)]
     Unknown,
 }

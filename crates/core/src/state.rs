@@ -4,6 +4,7 @@
 //! go on and what a list shows, never the conversation. So a session of a million events is opened
 //! from its snapshot and a short tail, and needs no more memory than one of ten.
 
+mod crew;
 mod notes;
 mod path;
 mod review;
@@ -28,6 +29,9 @@ use crate::{
     usage::{Micros, Usage},
 };
 
+pub use crew::{
+    Afterwards, Crew, DeadLetter, ENDS_WITHIN, MOST_ENDS, Member as CrewMember, PROMPT, Posted,
+};
 pub use notes::{CheckRun, Noted, Notes, TouchedFile};
 pub use path::{Checkpoint, Rewind};
 pub use review::{Bridge, MOST_WAITING, Review, Round, Spent, Waiting};
@@ -103,6 +107,9 @@ pub struct State {
     /// The list of tasks, where the session works on one.
     #[serde(default)]
     pub tasks: Option<Tasks>,
+    /// Who is in the crew, where it is one.
+    #[serde(default)]
+    pub crew: Option<Crew>,
     /// What the participants say to each other.
     #[serde(default)]
     pub bridge: Bridge,
@@ -224,6 +231,18 @@ impl State {
             | Body::CaseSubmitted(_) => {
                 self.apply_to_tasks(event.turn.unwrap_or(self.turn.number), &event.body);
             }
+            Body::CrewRaised(_)
+            | Body::MemberJoined(_)
+            | Body::MemberLeft(_)
+            | Body::MemberStarting(_)
+            | Body::MemberStarted(_)
+            | Body::MemberIdentified(_)
+            | Body::MemberSeen(_)
+            | Body::MemberEnded(_)
+            | Body::MessagePosted(_)
+            | Body::MessageFailed(_)
+            | Body::TimerFired(_)
+            | Body::ScopeBroken(_) => self.apply_to_crew(event),
             _ => self.apply_to_turn(event),
         }
     }

@@ -11,10 +11,10 @@ use std::{path::Path, sync::Arc};
 use segue_agents::report;
 use segue_core::{
     Body, Draft, State,
-    bridge::{ALL, LONGEST, shown, shown_in},
+    bridge::{ALL, LONGEST, PERSON, shown, shown_in},
     event::{Delivery, MessageDelivered, MessageSent},
     inbox::Message,
-    state::MOST_WAITING,
+    state::{CrewMember, MOST_WAITING},
 };
 use segue_journal::{Disk, Session, inbox};
 use segue_runner::{Halt, Supervisor};
@@ -24,6 +24,9 @@ use crate::{keep::done_with, tools};
 /// Everybody who can be spoken to, the worker first.
 #[must_use]
 pub fn participants(state: &State) -> Vec<String> {
+    if let Some(crew) = &state.crew {
+        return crew.members.iter().map(|member| member.name.clone()).collect();
+    }
     let seats = state.terms().map(|terms| terms.reviewers.as_slice()).unwrap_or_default();
     let worker = state.worker().to_owned();
     std::iter::once(worker).chain(seats.iter().map(|seat| seat.name.clone())).collect()
@@ -36,6 +39,7 @@ pub fn participants(state: &State) -> Vec<String> {
 pub fn recipients(state: &State, from: &str, to: &str) -> Result<Vec<String>, String> {
     let all = participants(state);
     let found: Vec<String> = match to {
+        _ if state.crew.is_some() => mates(state, to),
         "worker" => all.iter().take(1).cloned().collect(),
         "reviewer" | "reviewers" => all.iter().skip(1).cloned().collect(),
         ALL | "" => all.clone(),
@@ -46,6 +50,20 @@ pub fn recipients(state: &State, from: &str, to: &str) -> Result<Vec<String>, St
         true => Err(format!("there is no `{to}` to speak to; there are: {}", all.join(", "))),
         false => Ok(found),
     }
+}
+
+/// Members of a crew by name, by role or by group; and the person who looks after it.
+fn mates(state: &State, to: &str) -> Vec<String> {
+    if to == PERSON {
+        return vec![PERSON.to_owned()];
+    }
+    let members = state.crew.iter().flat_map(|crew| &crew.members);
+    let named = members.clone().any(|member| member.name == to);
+    let meant = |member: &&CrewMember| match named {
+        true => member.name == to,
+        false => matches!(to, ALL | "") || member.role == to || member.group.as_deref() == Some(to),
+    };
+    members.filter(meant).map(|member| member.name.clone()).collect()
 }
 
 /// Puts a message into the session's inbox for each recipient. It is on the disk when this returns.
@@ -73,7 +91,7 @@ pub fn send(
     for to in &found {
         let waiting = waiting_for(session, to).map_err(|error| error.to_string())?;
         // Nothing that was sent is ever dropped: so what can't be kept is not taken.
-        if waiting.len() >= MOST_WAITING / participants(session.state()).len() {
+        if waiting.len() >= MOST_WAITING / participants(session.state()).len().max(2) {
             return Err(format!("{to} has {} messages waiting: try again later", waiting.len()));
         }
         let (from, to, text) = (from.to_owned(), to.clone(), text.to_owned());

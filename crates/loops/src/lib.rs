@@ -2,6 +2,7 @@
 //! same command.
 
 pub mod bridge;
+pub mod crew;
 pub mod keep;
 pub mod launch;
 pub mod mcp;

@@ -27,7 +27,7 @@ use serde_json::Value;
 const TOOLS: &[(&dyn Tool, Whom)] = &[
     (&checkpoint::Checkpoint, Whom::Everybody),
     (&bridge::Send, Whom::Participants),
-    (&bridge::Receive, Whom::Participants),
+    (&bridge::Receive, Whom::Asking),
     (&bridge::Status, Whom::Participants),
     (&verdict::SubmitVerdict, Whom::Reviewers),
     (&case::SubmitCase, Whom::TaskWorkers),
@@ -38,6 +38,8 @@ enum Whom {
     Everybody,
     /// Those who have somebody to talk to.
     Participants,
+    /// Those of them who have to ask for what is said to them: a crew's members are told.
+    Asking,
     Reviewers,
     /// Those who work through a list of tasks.
     TaskWorkers,
@@ -48,6 +50,12 @@ impl Whom {
         match self {
             Self::Everybody => true,
             Self::Participants => {
+                matches!(
+                    kind,
+                    LoopKind::Pair | LoopKind::Review | LoopKind::Tasks | LoopKind::Member
+                )
+            }
+            Self::Asking => {
                 matches!(kind, LoopKind::Pair | LoopKind::Review | LoopKind::Tasks)
             }
             Self::Reviewers => kind == LoopKind::Review,
@@ -109,7 +117,7 @@ impl Desk {
     /// sits here is called among them.
     fn bridge(&self) -> Result<(Session, String), String> {
         let failed = |error: &dyn std::fmt::Display| format!("the session can't be read: {error}");
-        let within = self.kind == LoopKind::Review;
+        let within = matches!(self.kind, LoopKind::Review | LoopKind::Member);
         let above = || self.dir.parent().and_then(Path::parent);
         let dir = if within { above() } else { Some(self.dir.as_path()) };
         let dir = dir.ok_or_else(|| failed(&"it is part of no other"))?;

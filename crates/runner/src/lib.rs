@@ -10,6 +10,7 @@ pub mod briefing;
 pub mod conversation;
 pub mod guardian;
 pub mod native;
+pub mod order;
 pub mod process;
 pub mod shell;
 pub mod signal;

@@ -56,6 +56,21 @@ pub struct Sweep {
     pub alive: Vec<Leftover>,
 }
 
+/// Asks a process to end, and ends it where it does not in time.
+pub fn end_gently(pid: u32, limit: Duration) {
+    let Some(found) = i32::try_from(pid).ok().and_then(Stat::read) else { return };
+    let is_there =
+        || Stat::read(found.pid).is_some_and(|now| now.start == found.start && !now.has_ended());
+    found.signal(Signal::TERM);
+    let started = Instant::now();
+    while is_there() && started.elapsed() < limit {
+        thread::sleep(Duration::from_millis(20));
+    }
+    if is_there() {
+        found.signal(Signal::KILL);
+    }
+}
+
 /// One line of `/proc/<pid>/stat`, as far as it is of use here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {

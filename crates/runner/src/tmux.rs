@@ -10,6 +10,7 @@
 //!
 //! `SEGUE_TMUX_SOCKET` names another server (`tmux -L`).
 
+pub mod seat;
 pub mod wall;
 
 use std::{

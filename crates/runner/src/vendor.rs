@@ -47,6 +47,11 @@ use crate::{
 /// Never given to a vendor's program: they are for the native agent alone.
 const OURS: [&str; 1] = ["SEGUE_CHAT_KEY"];
 
+/// A name for a conversation that nobody else has.
+pub fn fresh_id() -> Result<String, Halt> {
+    words::uuid().map_err(|error| stop(Reason::Failed, error.to_string()).into())
+}
+
 /// What a vendor's agent is made of.
 #[derive(Debug)]
 pub struct VendorConfig {

@@ -21,7 +21,7 @@ mod tree;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use self::difference::Steps;
 use self::target::Target;
@@ -69,6 +69,12 @@ impl Plan {
             && self.deleted.is_empty()
             && self.modes.is_empty()
     }
+
+    fn retain(&mut self, wanted: &dyn Fn(&Path) -> bool) {
+        for paths in [&mut self.added, &mut self.modified, &mut self.deleted, &mut self.modes] {
+            paths.retain(|path| wanted(path));
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,13 +100,25 @@ impl Snapshots {
 
     /// Makes the working tree what it was, after a snapshot of what it is.
     pub fn restore(&self, target_commit: &str, safety_ref: &str) -> Result<Restored, RestoreError> {
+        self.restore_some(target_commit, safety_ref, &|_| true)
+    }
+
+    /// The same for some of the files: the others, and repositories inside, stay as they are.
+    pub fn restore_some(
+        &self,
+        target_commit: &str,
+        safety_ref: &str,
+        wanted: &dyn Fn(&Path) -> bool,
+    ) -> Result<Restored, RestoreError> {
         let held = self.hold()?;
         let target = Target::load(self, target_commit, true)?;
         let forced = target.forced(self)?;
         let reference = self.free_ref(safety_ref)?;
         let (safety, now) = self.take_held(&held, Some(&reference), "before a rewind", &forced)?;
         let mut done = Plan::default();
-        let steps = self.plan_into(&target, &now, &mut done)?;
+        let mut steps = self.plan_into(&target, &now, &mut done)?;
+        steps.retain(wanted);
+        done.retain(wanted);
         self.perform(&held, &target, steps)?;
         Ok(Restored { safety, safety_ref: reference, done })
     }

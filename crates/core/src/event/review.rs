@@ -139,6 +139,10 @@ pub struct MessageDelivered {
 pub enum Delivery {
     Prompt,
     Tool,
+    /// As a file of its own.
+    File,
+    /// A person was notified.
+    Notice,
     #[serde(other)]
     Unknown,
 }

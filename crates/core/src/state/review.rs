@@ -150,6 +150,11 @@ impl Bridge {
         self.waiting.push(Waiting { id: id.to_owned(), message: message.clone() });
     }
 
+    /// They will not arrive.
+    pub(super) fn given_up(&mut self, messages: &[String]) {
+        self.waiting.retain(|waiting| !messages.contains(&waiting.id));
+    }
+
     pub(super) fn reached(&mut self, messages: &[String]) {
         let before = self.waiting.len();
         self.waiting.retain(|waiting| !messages.contains(&waiting.id));
@@ -167,7 +172,9 @@ impl State {
     /// Whether it is the session of a reviewer, within another one.
     #[must_use]
     pub fn is_part(&self) -> bool {
-        self.identity.as_ref().is_some_and(|found| found.loop_kind == LoopKind::Review)
+        self.identity
+            .as_ref()
+            .is_some_and(|found| matches!(found.loop_kind, LoopKind::Review | LoopKind::Member))
     }
 
     /// What the worker is called among the participants.
@@ -199,9 +206,18 @@ impl State {
                 self.task_committed(committed);
             }
             Body::MessageSent(sent) => {
-                self.bridge.sent(event.id.as_deref().unwrap_or_default(), sent);
+                let id = event.id.as_deref().unwrap_or_default();
+                self.bridge.sent(id, sent);
+                if let Some(crew) = &mut self.crew {
+                    crew.told(id, &sent.to);
+                }
             }
-            Body::MessageDelivered(delivered) => self.bridge.reached(&delivered.messages),
+            Body::MessageDelivered(delivered) => {
+                self.bridge.reached(&delivered.messages);
+                if let Some(crew) = &mut self.crew {
+                    crew.reached(&delivered.to);
+                }
+            }
             _ => {}
         }
     }

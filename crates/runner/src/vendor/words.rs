@@ -189,7 +189,7 @@ pub(super) fn first_words(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
 }
 
 /// A name for a session that nobody else has.
-fn uuid() -> std::io::Result<String> {
+pub(super) fn uuid() -> std::io::Result<String> {
     let mut bytes = [0_u8; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     bytes[6] = bytes[6] & 0x0f | 0x40;

@@ -23,6 +23,24 @@ pub(super) struct Steps {
     pub(super) nested: Vec<(Vec<u8>, Steps)>,
 }
 
+impl Steps {
+    /// Leaves out what is not wanted. A directory is needed by the files in it.
+    pub(super) fn retain(&mut self, wanted: &dyn Fn(&Path) -> bool) {
+        let is_wanted = |path: &[u8]| wanted(git::path(path));
+        let (deletes, nested) = (self.delete.len(), self.nested.len());
+        self.delete.retain(|path| is_wanted(path));
+        self.write.retain(|path| is_wanted(path));
+        self.modes.retain(|(path, _)| is_wanted(path));
+        self.nested.retain(|(path, _)| is_wanted(path));
+        if deletes == self.delete.len() && nested == self.nested.len() && is_wanted(b"") {
+            return;
+        }
+        self.remove_dirs.clear();
+        let write = &self.write;
+        self.dirs.retain(|dir| write.iter().any(|file| is_below(file, dir)));
+    }
+}
+
 impl Snapshots {
     /// Compares the target with the snapshot that was taken just now.
     pub(super) fn plan_into(

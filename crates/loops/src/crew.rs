@@ -1,0 +1,578 @@
+//! A crew: several agents under one name, each with a session of its own, all brought back together.
+//!
+//! ```text
+//! <session>/                 the crew's own: who is in it, what each does, what they say to each other
+//! ├── members/<name>/        a member's own session: its turns, its packet
+//! ├── inbox/<name>/          messages for a member, as files
+//! └── mail/<name>/           messages for a member that reads files
+//! ```
+//!
+//! Whoever sits at a terminal belongs to tmux and to the person in front of it: it outlives the one
+//! who watches. So the watcher holds nothing that matters. It records what it is about to do, looks
+//! at the world, and records what it finds; whoever takes its place does the same from there.
+
+mod bench;
+mod chair;
+mod headless;
+mod join;
+mod mail;
+mod notify;
+mod post;
+mod record;
+mod scope;
+mod timers;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use segue_agents::vendor::World;
+use segue_core::{
+    Draft, Event,
+    bridge::PERSON,
+    crew::{Mail, Occasion, template},
+    event::{
+        Doing, MemberEnded, MemberLeft, MessageFailed, MessageSent, Process, Reason,
+        SessionResumed, SessionStarted, SessionStopped, Start as How,
+    },
+    inbox::{Control, Message},
+    state::{Crew, CrewMember as Member, Phase},
+};
+use segue_journal::{Clock, Home, Session, inbox, lock::Holder};
+use segue_runner::{
+    Halt, Interrupt, Observer, Supervisor, briefing,
+    supervisor::stop,
+    tmux::{
+        Tmux, TmuxError,
+        seat::{Room, Seat},
+    },
+};
+
+use self::{chair::Look, headless::Headless};
+use crate::{bridge, keep, launch::LaunchError, shift::Hire};
+
+pub use self::join::{Way, ways};
+
+/// Who the crew's own words are from: the first prompt, and what brings somebody back.
+pub const CREW: &str = "crew";
+
+/// The directory with the members' own sessions.
+pub const MEMBERS: &str = "members";
+
+/// How often is looked: while something is on its way, and else.
+const SOON: Duration = Duration::from_millis(100);
+const LATER: Duration = Duration::from_millis(400);
+
+/// The most that a member is told of an earlier conversation, as if its model took in so much.
+const CONTEXT: u64 = 128_000;
+
+/// What is said to somebody whose conversation is gone, after all that it has to know.
+const GO_ON: &str = "Your earlier conversation is gone; this is what is known of it. Go on from \
+                     there. If nothing is left to do, wait for the next message.";
+
+/// What a watcher needs.
+pub struct Around<'a> {
+    pub home: Home,
+    pub me: Holder,
+    pub clock: Clock,
+    /// The version of Segue that works, and its program.
+    pub segue: String,
+    pub program: PathBuf,
+    pub world: World,
+    pub hire: Hire<'a>,
+    pub interrupt: Interrupt,
+    pub number: Option<u64>,
+    /// What the crew is called.
+    pub name: String,
+}
+
+impl std::fmt::Debug for Around<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Around").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Around<'_> {
+    fn process(&self) -> Process {
+        Process { pid: self.me.pid, host: self.me.host.clone(), segue: self.segue.clone() }
+    }
+}
+
+/// How a watch ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The crew was taken down.
+    Down(SessionStopped),
+    /// Only the watcher has left: whoever sits at a terminal goes on.
+    Left,
+}
+
+/// A member's place, while somebody watches.
+#[derive(Debug)]
+enum At {
+    Terminal(Box<chair::Chair>),
+    Loop(Box<Headless>),
+    /// It can't be started.
+    Nowhere,
+}
+
+/// One who watches over a crew.
+struct Watcher<'a, 'o> {
+    all: Supervisor<'o>,
+    around: Around<'a>,
+    room: Option<Room>,
+    members: BTreeMap<String, At>,
+    told: Told,
+}
+
+/// What people were notified of.
+#[derive(Debug, Default)]
+struct Told {
+    doing: BTreeMap<String, Doing>,
+    restarts: BTreeMap<String, u64>,
+    dead: u64,
+    scope: u64,
+}
+
+/// The tmux session of a crew, and what it is called.
+pub fn room(session: &Session, name: &str, cwd: &Path) -> Result<Room, TmuxError> {
+    let tmux = Tmux::find(cwd)?;
+    Ok(Room::new(
+        tmux,
+        &format!("segue-{}", segue_runner::tmux::plain_name(name)),
+        &session.id().to_string(),
+    ))
+}
+
+/// Watches over a crew until it is taken down, or until the watcher is told to leave.
+///
+/// # Errors
+/// Where the session can't be had or written.
+pub fn watch(
+    session: Session,
+    plan: Vec<String>,
+    around: Around<'_>,
+    observer: &mut dyn Observer,
+) -> Result<End, LaunchError> {
+    let (session, _) = session.lock(&around.me, Arc::clone(&around.clock))?;
+    let begun = match session.state().phase {
+        Phase::Created => {
+            Draft::from(SessionStarted { by: around.process(), caps: session.state().caps })
+        }
+        phase => Draft::from(resumed(&around, session.state().caps, plan, phase)),
+    };
+    let clock = Arc::clone(&around.clock);
+    let mut all = Supervisor::new(session, clock, around.interrupt.clone(), observer);
+    let done = all.commit(begun).map(drop).and_then(|()| {
+        let cwd = all.state().workspace().map(PathBuf::from).unwrap_or_default();
+        let headless = all.state().crew.as_ref().is_none_or(|crew| crew.raised.headless);
+        let room = match headless {
+            true => None,
+            false => Some(
+                room(all.session().session(), &around.name, &cwd)
+                    .map_err(|error| Halt::from(stop(Reason::Failed, error.to_string())))?,
+            ),
+        };
+        let (members, told) = (BTreeMap::new(), Told::default());
+        let mut watcher = Watcher { all, around, room, members, told };
+        watcher.join_all()?;
+        watcher.told.settle(watcher.all.state().crew.as_ref());
+        watcher.run()
+    });
+    match done {
+        Ok(end) => Ok(end),
+        Err(Halt::Journal(error)) => Err(LaunchError::Journal(error)),
+        Err(Halt::Stop(stop)) => Err(LaunchError::Stopped(stop.message)),
+    }
+}
+
+fn resumed(
+    around: &Around<'_>,
+    caps: segue_core::caps::Caps,
+    plan: Vec<String>,
+    phase: Phase,
+) -> SessionResumed {
+    SessionResumed {
+        by: around.process(),
+        caps,
+        plan,
+        crashed: phase == Phase::Running,
+        model: None,
+        workspace: None,
+        permission: None,
+        leftovers_ended: Vec::new(),
+    }
+}
+
+impl Watcher<'_, '_> {
+    fn run(&mut self) -> Result<End, Halt> {
+        loop {
+            if self.around.interrupt.signal().is_some() {
+                self.leave();
+                return Ok(End::Left);
+            }
+            bridge::take_in(&mut self.all)?;
+            let mut orders = mail::take_in(&mut self.all)?;
+            orders.extend(self.asked()?);
+            for order in orders {
+                if let Some(end) = self.obey(order)? {
+                    return Ok(end);
+                }
+            }
+            self.timers()?;
+            self.look()?;
+            for (from, text) in mail::for_the_person(&mut self.all)? {
+                self.notify(Occasion::Attention, &format!("{from}: {text}"));
+            }
+            self.tell();
+            let pause = if self.is_expecting() { SOON } else { LATER };
+            thread::sleep(pause);
+        }
+    }
+
+    fn crew(&self) -> Option<Crew> {
+        self.all.state().crew.clone()
+    }
+
+    /// Whether something is on its way.
+    fn is_expecting(&self) -> bool {
+        let state = self.all.state();
+        !state.bridge.waiting.is_empty()
+            || state.crew.iter().flat_map(|crew| &crew.members).any(|member| {
+                member.starting || matches!(member.doing, Doing::Starting | Doing::Busy)
+            })
+    }
+
+    /// What people and agents want of the crew.
+    fn asked(&mut self) -> Result<Vec<Control>, Halt> {
+        let session = self.all.session().session();
+        let mut orders = Vec::new();
+        for waiting in inbox::waiting(&**session.disk(), session.dir())? {
+            match &waiting.message {
+                Message::Crew { order } => orders.push(order.clone()),
+                Message::Stop { .. } => orders.push(Control::Down),
+                _ => continue,
+            }
+            keep::done_with(&self.all, &waiting)?;
+        }
+        Ok(orders)
+    }
+
+    fn obey(&mut self, order: Control) -> Result<Option<End>, Halt> {
+        let Some(crew) = self.crew() else { return Ok(None) };
+        match order {
+            Control::Down => return self.down().map(Some),
+            Control::Add { member, role } => self.add(&crew, &member, &role)?,
+            Control::Remove { member } => self.remove(&crew, &member)?,
+            Control::Interrupt { member } => self.interrupt(&crew, &member),
+            Control::Restart { member, fresh } => self.restart(&crew, &member, fresh)?,
+            Control::Attention { from, text } => {
+                self.notify(Occasion::Attention, &format!("{from}: {text}"));
+                let text = self.all.payload(&text)?;
+                let id = format!("attention-{}", self.all.state().seq);
+                let sent = MessageSent { from, to: PERSON.to_owned(), text };
+                self.all.commit(Draft::from(sent).about(id))?;
+            }
+            Control::Unknown => {}
+        }
+        Ok(None)
+    }
+
+    fn interrupt(&mut self, crew: &Crew, name: &str) {
+        let Some(member) = crew.member(name) else { return };
+        match self.members.get(name) {
+            Some(At::Terminal(chair)) => {
+                if let (Some(pane), Some(room)) = (&member.pane, &self.room) {
+                    let _ = room.keys(pane, chair.bench.manners().interrupt);
+                }
+            }
+            Some(At::Loop(headless)) => headless.interrupt(),
+            _ => {}
+        }
+    }
+
+    /// Ends a member and starts it again: where it was, or with nothing but its prompt.
+    fn restart(&mut self, crew: &Crew, name: &str, fresh: bool) -> Result<(), Halt> {
+        let Some(member) = crew.member(name) else { return Ok(()) };
+        match (self.members.get_mut(name), &self.room) {
+            (Some(At::Terminal(chair)), Some(room)) => {
+                chair.end(&mut self.all, room, member, "restarted", true)?;
+                let Some(crew) = self.all.state().crew.clone() else { return Ok(()) };
+                let Some(member) = crew.member(name) else { return Ok(()) };
+                if fresh {
+                    join::first_words(&mut self.all, &self.around, &crew, member, true)?;
+                }
+                let how = fresh.then_some(How::New);
+                chair.start(&mut self.all, &self.around, room, member, how)
+            }
+            (Some(At::Loop(headless)), _) => {
+                headless.end();
+                let (member, why) = (member.name.clone(), "restarted".to_owned());
+                let ended = MemberEnded { member, why, again_in_ms: None, degraded: false };
+                self.all.commit(ended).map(drop)
+            }
+            _ => {
+                let at = self.place(&crew.clone(), member)?;
+                self.members.insert(name.to_owned(), at);
+                Ok(())
+            }
+        }
+    }
+
+    fn remove(&mut self, crew: &Crew, name: &str) -> Result<(), Halt> {
+        let Some(member) = crew.member(name) else { return Ok(()) };
+        self.end_one(member, "removed")?;
+        self.members.remove(name);
+        let waiting = self.all.state().bridge.waiting_for(name);
+        let messages: Vec<String> = waiting.map(|one| one.id.clone()).collect();
+        if !messages.is_empty() {
+            let reason = "it has left the crew".to_owned();
+            self.all.commit(MessageFailed { to: name.to_owned(), messages, reason })?;
+        }
+        let left = MemberLeft { member: name.to_owned(), reason: "removed".to_owned() };
+        self.all.commit(left).map(drop)
+    }
+
+    fn end_one(&mut self, member: &Member, why: &str) -> Result<(), Halt> {
+        match (self.members.get_mut(&member.name), &self.room) {
+            (Some(At::Terminal(chair)), Some(room)) => {
+                chair.end(&mut self.all, room, member, why, false)?;
+                chair.close(self.around.number, member)
+            }
+            (Some(At::Loop(headless)), _) => {
+                headless.end();
+                let (member, why) = (member.name.clone(), why.to_owned());
+                let ended = MemberEnded { member, why, again_in_ms: None, degraded: false };
+                self.all.commit(ended).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends everybody. All of it can be brought back.
+    fn down(&mut self) -> Result<End, Halt> {
+        for member in self.crew().map(|crew| crew.members).unwrap_or_default() {
+            self.end_one(&member, "crew down")?;
+        }
+        if let Some(room) = &self.room {
+            let _ = room.close();
+        }
+        let stopped = stop(Reason::Interrupted, "the crew was taken down");
+        self.all.commit(stopped.clone())?;
+        Ok(End::Down(stopped))
+    }
+
+    /// The watcher goes: whoever works without a terminal stops with it, all others go on.
+    fn leave(&mut self) {
+        for at in self.members.values_mut() {
+            if let At::Loop(headless) = at {
+                headless.end();
+            }
+        }
+    }
+
+    fn timers(&mut self) -> Result<(), Halt> {
+        let dir = self.all.session().session().dir().to_owned();
+        let interrupted = timers::fire(&mut self.all, &self.around.name, &dir)?;
+        if let Some(crew) = self.crew() {
+            interrupted.iter().for_each(|name| self.interrupt(&crew, name));
+        }
+        Ok(())
+    }
+
+    /// Looks at everybody, and does what follows from it.
+    fn look(&mut self) -> Result<(), Halt> {
+        let seats = match self.room.as_ref().map(Room::seats) {
+            None => Vec::new(),
+            Some(Ok(seats)) => seats,
+            // A server that does not answer now is asked again.
+            Some(Err(_)) => return Ok(()),
+        };
+        self.clear_up(&seats);
+        let screens = self.screens(&seats);
+        let names: Vec<String> = self.members.keys().cloned().collect();
+        for name in names {
+            let Some(member) = self.member(&name) else { continue };
+            let files = self.reads_files(&member);
+            let look = Look {
+                seat: seats.iter().find(|seat| seat.part == name).cloned(),
+                screen: screens.get(&name).cloned(),
+            };
+            match (self.members.get_mut(&name), &self.room) {
+                (Some(At::Terminal(chair)), Some(room)) => {
+                    chair.look(&mut self.all, &self.around, room, &member, look)?;
+                    let Some(member) =
+                        self.all.state().crew.as_ref().and_then(|crew| crew.member(&name)).cloned()
+                    else {
+                        continue;
+                    };
+                    match files {
+                        true => mail::hand_out(&mut self.all, &member)?,
+                        false => post::attend(chair, &mut self.all, room, &member)?,
+                    }
+                }
+                (Some(At::Loop(headless)), _) => {
+                    headless.look(&mut self.all, &mut self.around, &member)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn member(&self, name: &str) -> Option<Member> {
+        self.all.state().crew.as_ref()?.member(name).cloned()
+    }
+
+    fn reads_files(&self, member: &Member) -> bool {
+        let crew = self.all.state().crew.as_ref();
+        crew.and_then(|crew| crew.spec(member)).is_some_and(|spec| spec.mail == Mail::Files)
+    }
+
+    /// Panes that were made by a watcher who died before it could write a name on them. Nothing runs
+    /// in there yet.
+    fn clear_up(&self, seats: &[Seat]) {
+        let Some(room) = &self.room else { return };
+        for seat in seats.iter().filter(|seat| seat.part.is_empty()) {
+            if seat.dead || seat.pid.is_some_and(segue_runner::order::is_waiting) {
+                let _ = room.clear(&seat.pane);
+            }
+        }
+    }
+
+    fn screens(&self, seats: &[Seat]) -> BTreeMap<String, String> {
+        let Some(room) = &self.room else { return BTreeMap::new() };
+        let alive: Vec<&Seat> = seats
+            .iter()
+            .filter(|seat| !seat.dead && self.members.contains_key(&seat.part))
+            .collect();
+        let panes: Vec<&str> = alive.iter().map(|seat| seat.pane.as_str()).collect();
+        let shown = room.screens(&panes).unwrap_or_default();
+        let parts = alive.iter().map(|seat| seat.part.clone());
+        parts.zip(shown).filter_map(|(part, text)| Some((part, text?))).collect()
+    }
+
+    fn notify(&self, what: Occasion, text: &str) {
+        if let Some(crew) = self.all.state().crew.as_ref() {
+            let notify = &crew.roster().notify;
+            notify::tell(notify, &self.around.world, &self.around.name, what, text);
+        }
+    }
+
+    /// Tells people what is new.
+    fn tell(&mut self) {
+        let Some(crew) = self.crew() else { return };
+        for member in &crew.members {
+            let what = member.what.as_deref().unwrap_or_default();
+            let before = self.told.doing.get(&member.name).copied();
+            if before != Some(member.doing) {
+                match member.doing {
+                    Doing::Waiting => {
+                        self.notify(Occasion::Waiting, &format!("{} waits: {what}", member.name));
+                    }
+                    Doing::Degraded => {
+                        let text = format!("{} is given up: {what}", member.name);
+                        self.notify(Occasion::Degraded, &text);
+                    }
+                    _ => {}
+                }
+            }
+            let restarts = self.told.restarts.get(&member.name).copied().unwrap_or_default();
+            if member.restarts > restarts {
+                self.notify(Occasion::Exited, &format!("{} ended: {what}", member.name));
+            }
+        }
+        if crew.dead_total > self.told.dead {
+            let last = crew.dead.last().map(|letter| letter.reason.as_str()).unwrap_or_default();
+            self.notify(Occasion::MessageDead, &format!("a message did not arrive: {last}"));
+        }
+        if crew.scope_broken > self.told.scope {
+            self.notify(Occasion::Scope, "files were written out of bounds: segue crew log");
+        }
+        self.told.settle(Some(&crew));
+    }
+}
+
+impl Told {
+    fn settle(&mut self, crew: Option<&Crew>) {
+        let Some(crew) = crew else { return };
+        self.doing = crew.members.iter().map(|one| (one.name.clone(), one.doing)).collect();
+        self.restarts = crew.members.iter().map(|one| (one.name.clone(), one.restarts)).collect();
+        (self.dead, self.scope) = (crew.dead_total, crew.scope_broken);
+    }
+}
+
+/// Tells a member whose conversation is gone what is known of it.
+fn brief(all: &mut Supervisor<'_>, own: &mut Supervisor<'_>, member: &Member) -> Result<(), Halt> {
+    let session = own.session().session();
+    let agent = session.state().agent().to_owned();
+    let budget = briefing::budget(CONTEXT);
+    let Some(text) = briefing::briefing(session, &agent, false, GO_ON, budget)? else {
+        return Ok(());
+    };
+    let generation = (member.generation + 1).to_string();
+    let id = format!("packet-{}", &mail::hash(&[&session.id().to_string(), &generation])[..16]);
+    say(all, &id, &member.name, &text)
+}
+
+/// Has the crew itself say something, once for each id.
+fn say(all: &mut Supervisor<'_>, id: &str, to: &str, text: &str) -> Result<(), Halt> {
+    if all.state().bridge.waiting.iter().any(|waiting| waiting.id == id) {
+        return Ok(());
+    }
+    let text = all.payload(text)?;
+    let sent = MessageSent { from: CREW.to_owned(), to: to.to_owned(), text };
+    all.commit(Draft::from(sent).about(id)).map(drop)
+}
+
+/// A prompt file as it is now, for one member.
+fn prompt(
+    crew: &Crew,
+    name: &str,
+    member: &Member,
+    file: &str,
+    session: &Path,
+) -> Result<String, String> {
+    let path = crew.raised.project.join(file);
+    let text =
+        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let wrong = |all: Vec<segue_core::wrong::Wrong>| {
+        all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    template::render(file, &text, &vars(crew, name, member, session)).map_err(wrong)
+}
+
+fn vars(crew: &Crew, name: &str, member: &Member, session: &Path) -> template::Vars {
+    let text = |path: &Path| path.display().to_string();
+    let inbox = |name: &str| text(&session.join(mail::INBOX).join(name));
+    let others = crew.members.iter().filter(|one| one.name != member.name);
+    let peers: Vec<String> = others.map(|one| one.name.clone()).collect();
+    let same = crew.members.iter().filter(|one| one.role == member.role).count();
+    template::Vars {
+        agent: member.name.clone(),
+        role: member.role.clone(),
+        crew: name.to_owned(),
+        instance: member.instance,
+        count: u32::try_from(same).unwrap_or(u32::MAX),
+        group: member.group.clone().unwrap_or_default(),
+        inboxes: peers.iter().map(|peer| (peer.clone(), inbox(peer))).collect(),
+        peers,
+        root: text(&member.cwd),
+        project: text(&crew.raised.project),
+        worktree: member.worktree.as_deref().map(text).unwrap_or_default(),
+        branch: member.branch.clone().unwrap_or_default(),
+        inbox: inbox(&member.name),
+    }
+}
+
+/// Nobody watches a member's own journal while it is written.
+#[derive(Debug)]
+struct Silent;
+
+impl Observer for Silent {
+    fn event(&mut self, _event: &Event) {}
+}

@@ -1,0 +1,207 @@
+//! Who sits at a terminal: a vendor's program, or any command.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+use segue_agents::{
+    terminal::{Manners, Screen, Seated, Sight, Sitting, Terminal, Words},
+    vendor::{Call, Conversation, History, ToolServer, World},
+};
+use segue_core::{Permission, bridge::shown_in, crew::Spec};
+use segue_runner::{order::Order, process::SESSION_VAR, vendor::VendorConfig};
+
+/// How much of the end of a command's own transcript is looked at.
+const MOST_TRANSCRIPT: u64 = 8 << 20;
+
+/// Between a paste and the Enter after it, for a command that nobody knows.
+const GAP: Duration = Duration::from_millis(300);
+
+/// Somebody who can be seated.
+#[derive(Debug)]
+pub(crate) enum Bench {
+    Vendor { config: Box<VendorConfig>, terminal: &'static dyn Terminal },
+    Command { argv: Vec<String>, words: Words, transcript: Option<PathBuf>, world: World },
+}
+
+/// What is known of the messages that were typed in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    These(Vec<String>),
+    /// It keeps no record that could be read.
+    CantTell,
+}
+
+/// All that a start needs besides.
+#[derive(Debug)]
+pub(crate) struct Start<'a> {
+    pub(crate) conversation: Conversation<'a>,
+    pub(crate) cwd: &'a Path,
+    pub(crate) spec: &'a Spec,
+    /// Where its files may be put.
+    pub(crate) files: &'a Path,
+    /// Its own session.
+    pub(crate) session: &'a str,
+    /// Arguments of the server with our tools.
+    pub(crate) tools: &'a [String],
+}
+
+impl Bench {
+    pub(crate) fn command(spec: &Spec, transcript: Option<PathBuf>, world: World) -> Self {
+        let words = Words {
+            ready: spec.ready.clone(),
+            busy: spec.busy.clone(),
+            waiting: spec.waiting.clone(),
+        };
+        let argv = spec.command.iter().chain(&spec.args).cloned().collect();
+        Self::Command { argv, words, transcript, world }
+    }
+
+    fn world(&self) -> &World {
+        match self {
+            Self::Vendor { config, .. } => &config.world,
+            Self::Command { world, .. } => world,
+        }
+    }
+
+    /// Whether a new conversation takes the id that we give it.
+    pub(crate) fn own_id(&self) -> bool {
+        matches!(self, Self::Vendor { terminal, .. } if terminal.own_id())
+    }
+
+    /// Whether it has conversations that can be found again.
+    pub(crate) fn remembers(&self) -> bool {
+        matches!(self, Self::Vendor { .. })
+    }
+
+    /// What is to be run, with the files that it wants put in place; and how a person would read it.
+    pub(crate) fn order(&self, start: &Start<'_>) -> io::Result<(Order, String)> {
+        let mut env = self.world().env.clone();
+        env.insert(SESSION_VAR.to_owned(), start.session.to_owned());
+        // For the native agent alone.
+        env.remove("SEGUE_CHAT_KEY");
+        let cwd = start.cwd.to_owned();
+        match self {
+            Self::Command { argv, .. } => {
+                let (program, args) = argv.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+                let program = found(program, start.cwd, self.world());
+                let shown = argv.join(" ");
+                Ok((Order { program, args: args.to_vec(), env, cwd }, shown))
+            }
+            Self::Vendor { config, terminal } => {
+                let tools = ToolServer { program: &config.segue, args: start.tools };
+                let call = terminal.call(&Sitting {
+                    conversation: start.conversation,
+                    cwd: start.cwd,
+                    model: config.model.as_deref(),
+                    permission: Permission::default(),
+                    extra: &start.spec.args,
+                    world: &config.world,
+                    files: start.files,
+                    tools: config.tools.then_some(tools),
+                });
+                call.prepare(start.files)?;
+                for variable in &call.env {
+                    if !(variable.keep && env.contains_key(variable.name)) {
+                        env.insert(variable.name.to_owned(), variable.value.clone());
+                    }
+                }
+                let program = config.program.path.clone();
+                let shown = format!("{} {}", terminal.name(), call.shown());
+                Ok((Order { program, args: words(&call), env, cwd }, shown))
+            }
+        }
+    }
+
+    pub(crate) fn sight(&self, screen: &Screen<'_>) -> Sight {
+        match self {
+            Self::Vendor { terminal, .. } => terminal.sight(screen),
+            Self::Command { words, .. } => words.sight(screen),
+        }
+    }
+
+    pub(crate) fn manners(&self) -> Manners {
+        match self {
+            Self::Vendor { terminal, .. } => terminal.manners(),
+            Self::Command { .. } => Manners { gap: GAP, interrupt: &["C-c"], clear: &["C-u"] },
+        }
+    }
+
+    /// Whether what was typed still stands in its input.
+    pub(crate) fn unsent(&self, screen: &Screen<'_>, first_line: &str) -> Option<bool> {
+        match self {
+            Self::Vendor { terminal, .. } => terminal.unsent(screen, first_line),
+            Self::Command { .. } => None,
+        }
+    }
+
+    /// What the vendor calls the conversation that a process has open.
+    pub(crate) fn identify(
+        &self,
+        pid: u32,
+        cwd: &Path,
+        since: Timestamp,
+        first_prompt: Option<&str>,
+        taken: &[String],
+    ) -> Option<String> {
+        let Self::Vendor { terminal, config } = self else { return None };
+        let world = &config.world;
+        terminal.identify(&Seated { pid, cwd, since, first_prompt, world, taken })
+    }
+
+    /// What the vendor remembers of a conversation; `None` where it has no such one.
+    pub(crate) fn history(&self, cwd: &Path, id: &str) -> io::Result<Option<History>> {
+        match self {
+            Self::Vendor { config, .. } => config.vendor.history(&config.world, cwd, id),
+            Self::Command { .. } => Ok(None),
+        }
+    }
+
+    /// Which of these messages it was told, by its own record.
+    pub(crate) fn heard(&self, cwd: &Path, conversation: Option<&str>, ids: &[String]) -> Heard {
+        let ids = || ids.iter().map(String::as_str);
+        match self {
+            Self::Vendor { .. } => {
+                let history = conversation.and_then(|id| self.history(cwd, id).ok().flatten());
+                let Some(history) = history else { return Heard::These(Vec::new()) };
+                let turns = history.earlier.iter().chain([&history.last]);
+                let mut found: Vec<String> =
+                    turns.flat_map(|turn| shown_in(&turn.prompt, ids())).collect();
+                found.dedup();
+                Heard::These(found)
+            }
+            Self::Command { transcript: None, .. } => Heard::CantTell,
+            Self::Command { transcript: Some(path), .. } => {
+                let text = tail(path).unwrap_or_default();
+                let told = |id: &&str| text.contains(&segue_core::bridge::mark(id));
+                Heard::These(ids().filter(told).map(str::to_owned).collect())
+            }
+        }
+    }
+}
+
+fn words(call: &Call) -> Vec<String> {
+    call.args.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
+/// A command as a shell would find it, from the directory that it works in.
+fn found(program: &str, cwd: &Path, world: &World) -> PathBuf {
+    match program.contains('/') {
+        true => cwd.join(program),
+        false => segue_agents::vendor::look_up(world, &[program])
+            .map_or_else(|| PathBuf::from(program), |found| found.path),
+    }
+}
+
+fn tail(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(MOST_TRANSCRIPT)))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,539 @@
+//! One member at a terminal: started, looked at, started again.
+//!
+//! What is about to happen is recorded before it does, and what has happened is read from the world:
+//! from tmux, from the vendor's own file. So whoever looks next, in this process or after it died,
+//! comes to the same conclusion.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use jiff::{SignedDuration, Timestamp};
+use segue_agents::{
+    terminal::{Screen, Sight},
+    vendor::Conversation,
+};
+use segue_core::{
+    Permission,
+    event::{
+        AgentIntroduced, AgentStarted, Doing, Draft, Entry, Mark, MemberEnded, MemberIdentified,
+        MemberSeen, MemberStarted, MemberStarting, Start as How,
+    },
+    state::{Afterwards, CrewMember as Member},
+};
+use segue_runner::{
+    Halt, Supervisor,
+    order::{self, Order},
+    process,
+    supervisor::stop,
+    tmux::seat::{Place, Room, Seat},
+};
+
+use super::{
+    Around,
+    bench::{Bench, Start},
+    post::Typed,
+    record,
+    scope::Scope,
+};
+use crate::keep::{self, Checkpoints, Keeper};
+
+/// How long a pane may take to ask for its order.
+const SEATING: Duration = Duration::from_secs(20);
+
+/// How often the vendor's own file is looked at.
+const READING: Duration = Duration::from_millis(250);
+
+/// How long what a member's program started may take to end.
+const SWEEP_LIMIT: Duration = Duration::from_secs(2);
+
+/// How many lines of a screen are kept as the answer of a command that keeps no record.
+const SEEN_LINES: usize = 40;
+
+/// One member, as long as somebody watches.
+#[derive(Debug)]
+pub(crate) struct Chair {
+    pub(crate) bench: Bench,
+    /// Its own session.
+    pub(crate) own: Supervisor<'static>,
+    pub(crate) screen: String,
+    pub(crate) title: String,
+    pub(crate) sight: Sight,
+    /// How many looks in a row have shown the same.
+    pub(crate) same: u32,
+    pub(crate) typed: Option<Typed>,
+    pub(crate) scope: Scope,
+    /// What waits to be handed to its pane.
+    order: Option<(Order, Instant)>,
+    again_at: Option<Timestamp>,
+    /// Whether it was ever ready since it was started.
+    was_ready: bool,
+    pub(crate) read_at: Option<Instant>,
+}
+
+/// What a look at all terminals has shown of one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Look {
+    pub(crate) seat: Option<Seat>,
+    pub(crate) screen: Option<String>,
+}
+
+impl Chair {
+    pub(crate) fn new(bench: Bench, own: Supervisor<'static>, scope: Scope) -> Self {
+        Self {
+            bench,
+            own,
+            screen: String::new(),
+            title: String::new(),
+            sight: Sight::Starting,
+            same: 0,
+            typed: None,
+            scope,
+            order: None,
+            again_at: None,
+            was_ready: false,
+            read_at: None,
+        }
+    }
+
+    /// Whether a prompt would be taken: it was ready twice in a row.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.sight == Sight::Idle && self.same >= 2
+    }
+
+    fn pipe(&self, generation: u32) -> PathBuf {
+        self.own.session().session().dir().join(format!("order-{generation}"))
+    }
+
+    /// One look, and what follows from it.
+    pub(crate) fn look(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        around: &Around<'_>,
+        room: &Room,
+        member: &Member,
+        look: Look,
+    ) -> Result<(), Halt> {
+        let alive = look.seat.as_ref().filter(|seat| !seat.dead);
+        if self.order.is_some() || member.starting {
+            return self.seat(all, room, member, look.seat.as_ref());
+        }
+        match (alive, member.doing) {
+            (_, Doing::Degraded) => Ok(()),
+            (Some(seat), Doing::Down) => {
+                // Somebody has started it by hand, or its end was wrongly told.
+                let started = started(member, seat);
+                all.commit(started).map(drop)
+            }
+            (None, Doing::Down) => match self.again_at.is_none_or(|at| all.now() >= at) {
+                true => self.start(all, around, room, member, None),
+                false => Ok(()),
+            },
+            (None, _) => {
+                let why = look.seat.map_or_else(|| "its pane is gone".to_owned(), |s| s.end());
+                self.ended(all, member, why)
+            }
+            (Some(seat), _) => {
+                self.see(seat, look.screen.unwrap_or_default());
+                self.tell(all, around, room, member, seat)
+            }
+        }
+    }
+
+    fn see(&mut self, seat: &Seat, screen: String) {
+        self.title.clone_from(&seat.title);
+        let sight = self.bench.sight(&Screen { text: &screen, title: &seat.title });
+        self.same = if sight == self.sight { self.same.saturating_add(1) } else { 1 };
+        self.sight = sight;
+        self.screen = screen;
+        self.was_ready |= self.is_ready();
+    }
+
+    /// Records what it does now, where that is news.
+    fn tell(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        around: &Around<'_>,
+        room: &Room,
+        member: &Member,
+        seat: &Seat,
+    ) -> Result<(), Halt> {
+        self.identify(all, member, seat)?;
+        self.scope.look(all, member, false)?;
+        let (doing, what) = match &self.sight {
+            Sight::Starting => (Doing::Starting, None),
+            Sight::Idle => (Doing::Idle, None),
+            Sight::Busy => (Doing::Busy, None),
+            Sight::Waiting(what) => (Doing::Waiting, Some(what.clone())),
+        };
+        // A screen that is just being drawn may show anything.
+        let certain = self.same >= 2 || doing == Doing::Busy;
+        if !certain || (member.doing == doing && member.what == what) {
+            return Ok(());
+        }
+        if doing == Doing::Starting && self.was_ready {
+            return Ok(());
+        }
+        let was = member.doing;
+        let name = member.name.clone();
+        all.note(MemberSeen { member: name, doing, what: what.clone() })?;
+        let marked = |doing: Doing| doing == Doing::Waiting;
+        if marked(was) != marked(doing) {
+            let mark = what.as_deref().filter(|_| marked(doing));
+            let _ = room.mark(&seat.pane, &window_of(member), mark);
+        }
+        match doing {
+            Doing::Busy => self.scope.begins(),
+            Doing::Idle if was == Doing::Busy => self.turn_over(all, around, member)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Finds out what its vendor calls the conversation, where we could not choose that.
+    fn identify(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        member: &Member,
+        seat: &Seat,
+    ) -> Result<(), Halt> {
+        if member.vendor_session.is_some() || !self.bench.remembers() {
+            return Ok(());
+        }
+        let (Some(pid), Some(since)) = (seat.pid, member.spawned_at) else { return Ok(()) };
+        if self.read_at.is_some_and(|at| at.elapsed() < READING) {
+            return Ok(());
+        }
+        self.read_at = Some(Instant::now());
+        let taken = taken(all, &member.name);
+        let first = self.typed.as_ref().map(|typed| typed.text.as_str());
+        let Some(id) = self.bench.identify(pid, &member.cwd, since, first, &taken) else {
+            return Ok(());
+        };
+        let told = AgentIntroduced { vendor_session: Some(id.clone()), ..Default::default() };
+        let agent = self.own.state().agent().to_owned();
+        self.own.commit(Draft { agent: Some(agent), ..Draft::from(told) })?;
+        let identified = MemberIdentified { member: member.name.clone(), vendor_session: id };
+        all.commit(identified).map(drop)
+    }
+
+    /// A turn has ended: what was said is recorded, what it wrote is looked at.
+    fn turn_over(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        around: &Around<'_>,
+        member: &Member,
+    ) -> Result<(), Halt> {
+        self.scope.look(all, member, true)?;
+        self.read(all, member, true)?;
+        if !self.bench.remembers() {
+            let lines: Vec<&str> = self.screen.lines().collect();
+            let from = lines.len().saturating_sub(SEEN_LINES);
+            record::answered(&mut self.own, lines[from..].join("\n").trim())?;
+        }
+        keep::take_in(&mut self.own)?;
+        keep::closing_block(&mut self.own)?;
+        let keeper = Keeper::new(self.own.session().session(), &member.cwd, Checkpoints::Off);
+        keeper.packet(&mut self.own, around.number, "turn over")?;
+        Ok(())
+    }
+
+    /// Records what is new in its conversation.
+    pub(crate) fn read(
+        &mut self,
+        all: &Supervisor<'_>,
+        member: &Member,
+        over: bool,
+    ) -> Result<(), Halt> {
+        let Some(id) = member.vendor_session.as_deref() else { return Ok(()) };
+        // A file that can't be read now can be read later.
+        let Ok(Some(history)) = self.bench.history(&member.cwd, id) else { return Ok(()) };
+        let waiting = all.state().bridge.waiting_for(&member.name);
+        let waiting: Vec<String> = waiting.map(|one| one.id.clone()).collect();
+        record::conversation(&mut self.own, id, &history, &waiting, over)
+    }
+
+    /// How it would come back: by its vendor's own resume, or by what we know of it.
+    pub(crate) fn way_back(&self, member: &Member) -> (How, Option<String>) {
+        let known = member.vendor_session.as_deref();
+        let there = known.is_some_and(|id| {
+            // What can't be told now is tried.
+            !matches!(self.bench.history(&member.cwd, id), Ok(None))
+        });
+        // It was tried, and did not even come to its first screen.
+        let hopeless = self.again_at.is_some() && member.how == How::Resumed && !self.was_ready;
+        match known.filter(|_| there && !hopeless) {
+            Some(id) => (How::Resumed, Some(id.to_owned())),
+            None if self.own.state().turn.number > 0 => (How::Packet, None),
+            None => (How::New, None),
+        }
+    }
+
+    /// Starts it: in its old pane, or in a new one.
+    pub(crate) fn start(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        around: &Around<'_>,
+        room: &Room,
+        member: &Member,
+        how: Option<How>,
+    ) -> Result<(), Halt> {
+        let (how, id) = match how {
+            Some(how) => (how, None),
+            None => self.way_back(member),
+        };
+        let id = match id {
+            Some(id) => Some(id),
+            None if self.bench.own_id() => Some(segue_runner::vendor::fresh_id()?),
+            None => None,
+        };
+        let generation = member.generation + 1;
+        let (order, shown) = self.order(all, member, how, id.as_deref())?;
+        let starting = MemberStarting {
+            member: member.name.clone(),
+            how,
+            generation,
+            vendor_session: id.clone(),
+            command: shown.clone(),
+            cwd: member.cwd.clone(),
+        };
+        all.commit(starting)?;
+        let entry = if how == How::Resumed { Entry::Resumed } else { Entry::New };
+        let agent = self.own.state().agent().to_owned();
+        let started = AgentStarted {
+            entry,
+            vendor_session: id,
+            command: shown,
+            said: None,
+            cwd: member.cwd.clone(),
+            permission: Permission::default(),
+            version: None,
+            stream_from: 0,
+        };
+        self.own.commit(Draft { agent: Some(agent), ..Draft::from(started) })?;
+        self.sight = Sight::Starting;
+        (self.same, self.was_ready, self.typed, self.again_at) = (0, false, None, None);
+        if let Err(why) = self.seated(all, around, room, member, generation) {
+            return self.ended(all, member, why);
+        }
+        self.order = Some((order, Instant::now()));
+        if how == How::Packet {
+            super::brief(all, &mut self.own, member)?;
+        }
+        Ok(())
+    }
+
+    fn order(
+        &self,
+        all: &Supervisor<'_>,
+        member: &Member,
+        how: How,
+        id: Option<&str>,
+    ) -> Result<(Order, String), Halt> {
+        let session = self.own.session().session();
+        let dir = session.dir().to_string_lossy().into_owned();
+        let agent = self.own.state().agent().to_owned();
+        let tools = ["mcp", "--dir", &dir, "--turn", "0", "--agent", &agent].map(str::to_owned);
+        let crew = all.state().crew.as_ref();
+        let spec = crew.and_then(|crew| crew.spec(member)).cloned().unwrap_or_default();
+        let conversation = match (how, id) {
+            (How::Resumed, Some(id)) => Conversation::Resume { id },
+            (_, id) => Conversation::New { id: id.unwrap_or_default() },
+        };
+        let start = Start {
+            conversation,
+            cwd: &member.cwd,
+            spec: &spec,
+            files: &session.text_files(),
+            session: &session.id().to_string(),
+            tools: &tools,
+        };
+        let failed = |error: std::io::Error| {
+            stop(segue_core::event::Reason::Failed, format!("{}: {error}", member.name))
+        };
+        self.bench.order(&start).map_err(|error| failed(error).into())
+    }
+
+    /// Makes the pane that will ask for the order.
+    fn seated(
+        &self,
+        all: &Supervisor<'_>,
+        around: &Around<'_>,
+        room: &Room,
+        member: &Member,
+        generation: u32,
+    ) -> Result<(), String> {
+        let pipe = self.pipe(generation);
+        order::make_pipe(&pipe).map_err(|error| error.to_string())?;
+        let argv =
+            [around.program.clone().into(), order::ARGUMENT.into(), pipe.clone().into_os_string()];
+        let seats = room.seats().map_err(|error| error.to_string())?;
+        let seated = match seats.iter().find(|seat| seat.part == member.name) {
+            Some(seat) if seat.dead => room.sit_again(&seat.pane, &argv),
+            Some(_) => Ok(()),
+            None => {
+                let beside = neighbour(all, member, &seats);
+                let layout = layout(all, member);
+                let place = match &beside {
+                    Some(pane) => Place::Beside { pane, layout },
+                    None => Place::Window,
+                };
+                room.sit(&member.name, &window_of(member), place, &argv).map(drop)
+            }
+        };
+        seated.map_err(|error| error.to_string())
+    }
+
+    /// Hands the order to the pane; or finds out that somebody before us has done so.
+    fn seat(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        room: &Room,
+        member: &Member,
+        seat: Option<&Seat>,
+    ) -> Result<(), Halt> {
+        let Some(seat) = seat.filter(|seat| !seat.dead) else {
+            // It was never made, or has ended already.
+            let late = self.order.as_ref().is_none_or(|(_, since)| since.elapsed() > SEATING);
+            let dead = seat.is_some();
+            return match late || dead {
+                true => {
+                    self.order = None;
+                    let why = seat.map_or_else(|| "it was never started".to_owned(), Seat::end);
+                    self.ended(all, member, why)
+                }
+                false => Ok(()),
+            };
+        };
+        // As long as it waits, it is still us.
+        if seat.pid.is_some_and(order::is_waiting) {
+            let order = match &self.order {
+                Some((order, _)) => order.clone(),
+                // Whoever was to hand it over has died.
+                None => self.order(all, member, member.how, member.vendor_session.as_deref())?.0,
+            };
+            let since = self.order.get_or_insert_with(|| (order.clone(), Instant::now())).1;
+            match order::hand_over(&self.pipe(member.generation), &order) {
+                Ok(true) => {}
+                _ if since.elapsed() < SEATING => return Ok(()),
+                _ => {
+                    self.order = None;
+                    let _ = room.clear(&seat.pane);
+                    return self.ended(all, member, "its pane did not come to life".to_owned());
+                }
+            }
+        }
+        self.order = None;
+        all.commit(started(member, seat)).map(drop)
+    }
+
+    /// Its program has ended: it is started again after a while, unless that happens too often.
+    pub(crate) fn ended(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        member: &Member,
+        why: String,
+    ) -> Result<(), Halt> {
+        self.read(all, member, true)?;
+        if self.own.state().turn.open {
+            record::answered(&mut self.own, "")?;
+        }
+        if let Some(session) = member.session {
+            // What it had started would go on without it.
+            process::end_leftovers(&session.to_string(), SWEEP_LIMIT);
+        }
+        let now = all.now();
+        let afterwards = member.after_end(now);
+        let (again_in_ms, degraded) = match afterwards {
+            Afterwards::AgainIn(wait) => (u64::try_from(wait.as_millis()).ok(), false),
+            Afterwards::Degraded => (None, true),
+        };
+        let wait = again_in_ms.and_then(|ms| i64::try_from(ms).ok()).unwrap_or_default();
+        self.again_at = now.checked_add(SignedDuration::from_millis(wait)).ok();
+        self.typed = None;
+        all.commit(MemberEnded { member: member.name.clone(), why, again_in_ms, degraded })
+            .map(drop)
+    }
+
+    /// Ends its program, for good or to start it anew.
+    pub(crate) fn end(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        room: &Room,
+        member: &Member,
+        why: &str,
+        keep_pane: bool,
+    ) -> Result<(), Halt> {
+        self.read(all, member, true)?;
+        let seats = room.seats().unwrap_or_default();
+        if let Some(seat) = seats.iter().find(|seat| seat.part == member.name) {
+            if let Some(pid) = seat.pid.filter(|_| !seat.dead) {
+                process::end_gently(pid, SWEEP_LIMIT);
+            }
+            if !keep_pane {
+                let _ = room.clear(&seat.pane);
+            }
+        }
+        if let Some(session) = member.session {
+            process::end_leftovers(&session.to_string(), SWEEP_LIMIT);
+        }
+        self.typed = None;
+        self.order = None;
+        self.again_at = None;
+        let (member, why) = (member.name.clone(), why.to_owned());
+        all.commit(MemberEnded { member, why, again_in_ms: None, degraded: false }).map(drop)
+    }
+
+    /// Keeps the workspace's packet for whoever comes after.
+    pub(crate) fn close(&mut self, number: Option<u64>, member: &Member) -> Result<(), Halt> {
+        let keeper = Keeper::new(self.own.session().session(), &member.cwd, Checkpoints::Git);
+        if self.own.state().turn.number > 0 {
+            keeper.checkpoint(&mut self.own, Mark::Stop)?;
+        }
+        keeper.packet(&mut self.own, number, "crew down")
+    }
+}
+
+fn started(member: &Member, seat: &Seat) -> MemberStarted {
+    MemberStarted { member: member.name.clone(), pane: Some(seat.pane.clone()), pid: seat.pid }
+}
+
+/// What the vendors call the conversations of the others.
+fn taken(all: &Supervisor<'_>, me: &str) -> Vec<String> {
+    let members = all.state().crew.iter().flat_map(|crew| &crew.members);
+    members.filter(|one| one.name != me).filter_map(|one| one.vendor_session.clone()).collect()
+}
+
+/// What the window of a member is called: those of a group share one.
+pub(crate) fn window_of(member: &Member) -> String {
+    match &member.group {
+        Some(group) if member.instance > 1 => format!("{group}-{}", member.instance),
+        Some(group) => group.clone(),
+        None => member.name.clone(),
+    }
+}
+
+/// A pane of somebody who shares the member's window.
+fn neighbour(all: &Supervisor<'_>, member: &Member, seats: &[Seat]) -> Option<String> {
+    let crew = all.state().crew.as_ref()?;
+    member.group.as_ref()?;
+    let window = window_of(member);
+    let shares = |one: &&Member| one.group.is_some() && window_of(one) == window;
+    let mut mates = crew.members.iter().filter(shares).filter(|one| one.name != member.name);
+    mates
+        .find_map(|mate| seats.iter().find(|seat| seat.part == mate.name))
+        .map(|seat| seat.pane.clone())
+}
+
+fn layout(all: &Supervisor<'_>, member: &Member) -> &'static str {
+    use segue_core::crew::Layout;
+    let crew = all.state().crew.as_ref();
+    let groups = crew.map(|crew| crew.roster().groups.as_slice()).unwrap_or_default();
+    let group = groups.iter().find(|group| Some(&group.id) == member.group.as_ref());
+    match group.map(|group| group.layout) {
+        Some(Layout::Vertical) => "even-vertical",
+        Some(Layout::Tiled) => "tiled",
+        _ => "even-horizontal",
+    }
+}

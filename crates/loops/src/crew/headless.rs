@@ -1,0 +1,207 @@
+//! A member without a terminal: every batch of messages is a turn of its own session.
+//!
+//! It is a session like all others, run as a reviewer's is: what it was told is read from its own
+//! journal, and a turn that was cut short is gone on with.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+};
+
+use jiff::{SignedDuration, Timestamp};
+use segue_core::{
+    Event,
+    decide::{self, Next},
+    event::{Cause, Doing, MemberEnded, MemberSeen, Reason, SessionStopped},
+    state::{Afterwards, CrewMember as Member},
+};
+use segue_journal::Session;
+use segue_runner::{Halt, Interrupt, Observer, Supervisor, supervisor::stop};
+
+use super::Around;
+use crate::{
+    bridge,
+    keep::Checkpoints,
+    launch::{self, Asked, LaunchError, Resume, Surroundings, Worker},
+};
+
+/// One member, as long as somebody watches.
+#[derive(Debug)]
+pub(crate) struct Headless {
+    /// Its own session's directory.
+    dir: PathBuf,
+    agent: String,
+    model: Option<String>,
+    turn: Option<JoinHandle<SessionStopped>>,
+    interrupt: Interrupt,
+    again_at: Option<Timestamp>,
+    /// What it said last, while it works.
+    last: Arc<Mutex<Option<String>>>,
+}
+
+impl Headless {
+    pub(crate) fn new(dir: PathBuf, agent: String, model: Option<String>) -> Self {
+        let (turn, interrupt, again_at) = (None, Interrupt::default(), None);
+        Self { dir, agent, model, turn, interrupt, again_at, last: Arc::default() }
+    }
+
+    /// One look, and what follows from it.
+    pub(crate) fn look(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        around: &mut Around<'_>,
+        member: &Member,
+    ) -> Result<(), Halt> {
+        if let Some(turn) = self.turn.take_if(|turn| turn.is_finished()) {
+            let stopped = turn.join().unwrap_or_else(|_| stop(Reason::Failed, "it broke down"));
+            self.heard(all, member)?;
+            return self.over(all, member, &stopped);
+        }
+        if self.turn.is_some() {
+            return self.heard(all, member);
+        }
+        if member.doing == Doing::Degraded || self.again_at.is_some_and(|at| all.now() < at) {
+            return Ok(());
+        }
+        // Before the first turn there is no journal of it to be asked.
+        self.heard(all, member)?;
+        let session = self.open()?;
+        let (text, messages) = bridge::letters(all.session().session(), &member.name)?;
+        let state = session.state();
+        let begun = state.turn.number > 0;
+        let unfinished = begun && (state.turn.open || decide::next(state) != Next::Finish);
+        let prompt = match (unfinished, messages.is_empty()) {
+            (true, _) => None,
+            (false, true) => return seen(all, member, Doing::Idle, None),
+            (false, false) => {
+                Some(Asked { text, cause: Cause::Message, question: None, messages, fresh: false })
+            }
+        };
+        let worker = (around.hire)(&self.agent, self.model.as_deref());
+        match worker {
+            Err(why) => self.over(all, member, &stop(Reason::Failed, why)),
+            Ok(worker) => {
+                seen(all, member, Doing::Busy, None)?;
+                self.turn = Some(self.begin(around, session, prompt, worker, member));
+                Ok(())
+            }
+        }
+    }
+
+    fn open(&self) -> segue_journal::Result<Session> {
+        Session::open(Arc::new(segue_journal::RealDisk), &self.dir)
+    }
+
+    /// Records which messages it has been told, by what its own journal says.
+    fn heard(&self, all: &mut Supervisor<'_>, member: &Member) -> Result<(), Halt> {
+        if all.state().bridge.waiting_for(&member.name).next().is_none() {
+            return Ok(());
+        }
+        bridge::note_heard(all, &member.name, Some(&self.open()?))
+    }
+
+    fn begin(
+        &self,
+        around: &Around<'_>,
+        session: Session,
+        prompt: Option<Asked>,
+        worker: Worker,
+        member: &Member,
+    ) -> JoinHandle<SessionStopped> {
+        let (clock, interrupt) = (Arc::clone(&around.clock), self.interrupt.clone());
+        let (segue, me, home) = (around.segue.clone(), around.me.clone(), around.home.clone());
+        let (last, workspace) = (Arc::clone(&self.last), member.cwd.clone());
+        thread::spawn(move || {
+            let mut observer = Overheard(last);
+            let moved = Some(workspace.as_path()) != session.state().workspace();
+            let workspace = moved.then_some(workspace);
+            let how = Resume { prompt, workspace, ..Resume::default() };
+            let around = Surroundings {
+                clock,
+                interrupt,
+                observer: &mut observer,
+                segue,
+                me,
+                home,
+                number: None,
+                hire: Box::new(|_, _| Err("nobody takes the place of a member".to_owned())),
+                wait: true,
+                give_back: false,
+                checkpoints: Checkpoints::Git,
+            };
+            match launch::resume(session, how, worker, around, |_| {}) {
+                Ok(stopped) => stopped,
+                Err(LaunchError::Journal(error)) => stop(Reason::Disk, error.to_string()),
+                Err(error) => stop(Reason::Failed, error.to_string()),
+            }
+        })
+    }
+
+    /// A turn has ended, well or not.
+    fn over(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        member: &Member,
+        stopped: &SessionStopped,
+    ) -> Result<(), Halt> {
+        match stopped.reason {
+            Reason::Done => seen(all, member, Doing::Idle, None),
+            Reason::Interrupted => {
+                self.interrupt = Interrupt::default();
+                seen(all, member, Doing::Idle, None)
+            }
+            _ => {
+                let now = all.now();
+                let (again, degraded) = match member.after_end(now) {
+                    Afterwards::AgainIn(wait) => (Some(wait), false),
+                    Afterwards::Degraded => (None, true),
+                };
+                self.again_at = again.and_then(|wait: SignedDuration| now.checked_add(wait).ok());
+                all.commit(MemberEnded {
+                    member: member.name.clone(),
+                    why: stopped.message.clone(),
+                    again_in_ms: again.and_then(|wait| u64::try_from(wait.as_millis()).ok()),
+                    degraded,
+                })
+                .map(drop)
+            }
+        }
+    }
+
+    pub(crate) fn interrupt(&self) {
+        self.interrupt.ask(2);
+    }
+
+    /// Ends the turn under way, and waits until it has.
+    pub(crate) fn end(&mut self) {
+        self.interrupt.ask(15);
+        if let Some(turn) = self.turn.take() {
+            let _ = turn.join();
+        }
+        self.interrupt = Interrupt::default();
+        self.again_at = None;
+    }
+}
+
+fn seen(
+    all: &mut Supervisor<'_>,
+    member: &Member,
+    doing: Doing,
+    what: Option<String>,
+) -> Result<(), Halt> {
+    if member.doing == doing && member.what == what {
+        return Ok(());
+    }
+    all.note(MemberSeen { member: member.name.clone(), doing, what }).map(drop)
+}
+
+struct Overheard(Arc<Mutex<Option<String>>>);
+
+impl Observer for Overheard {
+    fn event(&mut self, event: &Event) {
+        if let (segue_core::Body::TextWritten(text), Ok(mut last)) = (&event.body, self.0.lock()) {
+            *last = Some(text.text.head().to_owned());
+        }
+    }
+}

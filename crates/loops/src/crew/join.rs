@@ -1,0 +1,331 @@
+//! Who is in the crew: everybody of the roster joins, whoever is in it no more leaves, and each gets
+//! its place.
+
+use std::{path::PathBuf, sync::Arc};
+
+use segue_agents::terminal;
+use segue_core::{
+    Permission,
+    caps::Caps,
+    crew::{Place, Spec, template},
+    event::{
+        Doing, MemberEnded, MemberJoined, SessionResumed, SessionStarted, Start as How,
+        WorktreePlanned,
+    },
+    identity::LoopKind,
+    state::{Crew, CrewMember as Member, PROMPT, Phase},
+};
+use segue_journal::{Durability, LockedSession, Session, home::NewSession};
+use segue_runner::{Halt, Interrupt, Supervisor, tmux::seat::Room};
+use segue_workspace::{identify, worktree};
+
+use super::{
+    Around, At, CREW, MEMBERS, Silent, Watcher,
+    bench::Bench,
+    chair::Chair,
+    headless::Headless,
+    mail::{self, hash},
+    prompt, say,
+    scope::Scope,
+};
+use crate::{launch::Worker, worktree::ensure};
+
+/// How a member would come back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It is still there.
+    Adopted,
+    /// As it is started then.
+    Started(How),
+}
+
+/// How everybody would come back, as far as that can be told now.
+pub fn ways(
+    crew: &Crew,
+    session: &Session,
+    room: Option<&Room>,
+    remembers: &dyn Fn(&Member) -> bool,
+) -> Vec<(String, Way)> {
+    let seats = room.and_then(|room| room.seats().ok()).unwrap_or_default();
+    let way = |member: &Member| {
+        let seat = seats.iter().find(|seat| seat.part == member.name && !seat.dead);
+        if seat.is_some() && !matches!(member.doing, Doing::Degraded) {
+            return Way::Adopted;
+        }
+        let dir = session.dir().join(MEMBERS).join(&member.name);
+        let own = Session::open(Arc::clone(session.disk()), &dir);
+        let begun = own.is_ok_and(|own| own.state().turn.number > 0);
+        match (member.vendor_session.is_some() && remembers(member), begun) {
+            (true, _) => Way::Started(How::Resumed),
+            (false, true) => Way::Started(How::Packet),
+            (false, false) => Way::Started(How::New),
+        }
+    };
+    crew.members.iter().map(|member| (member.name.clone(), way(member))).collect()
+}
+
+impl Watcher<'_, '_> {
+    /// Makes the crew what the roster says.
+    pub(super) fn join_all(&mut self) -> Result<(), Halt> {
+        let Some(crew) = self.crew() else { return Ok(()) };
+        for place in crew.roster().places() {
+            if crew.member(&place.member).is_none() {
+                self.join(&crew, &place)?;
+            }
+        }
+        let gone = |one: &&Member| crew.roster().spec(&one.role).is_none();
+        for member in crew.members.iter().filter(gone) {
+            self.members.insert(member.name.clone(), At::Nowhere);
+            if let Some(room) = &self.room {
+                let seats = room.seats().unwrap_or_default();
+                for seat in seats.iter().filter(|seat| seat.part == member.name) {
+                    let _ = room.clear(&seat.pane);
+                }
+            }
+            self.remove(&crew, &member.name)?;
+        }
+        let Some(crew) = self.crew() else { return Ok(()) };
+        let dir = self.all.session().session().dir().to_owned();
+        mail::prepare(&dir, &crew.members)
+            .map_err(|source| segue_journal::Error::Io { path: dir, source })?;
+        for member in &crew.members {
+            // Whoever was given up has another chance.
+            if member.doing == Doing::Degraded {
+                let (member, why) = (member.name.clone(), "raised again".to_owned());
+                let ended = MemberEnded { member, why, again_in_ms: None, degraded: false };
+                self.all.commit(ended)?;
+            }
+            let at = self.place(&crew, member)?;
+            self.members.insert(member.name.clone(), at);
+        }
+        Ok(())
+    }
+
+    /// One more of a role, while the crew is at work.
+    pub(super) fn add(&mut self, crew: &Crew, name: &str, role: &str) -> Result<(), Halt> {
+        let Some(spec) = crew.roster().spec(role) else { return Ok(()) };
+        if crew.member(name).is_some() {
+            return Ok(());
+        }
+        let same = crew.members.iter().filter(|one| one.role == role).map(|one| one.instance);
+        let instance = same.max().unwrap_or_default() + 1;
+        let place = Place {
+            member: name.to_owned(),
+            spec: spec.id.clone(),
+            group: None,
+            instance,
+            of: instance,
+        };
+        self.join(crew, &place)?;
+        let Some(crew) = self.crew() else { return Ok(()) };
+        let dir = self.all.session().session().dir().to_owned();
+        mail::prepare(&dir, &crew.members)
+            .map_err(|source| segue_journal::Error::Io { path: dir, source })?;
+        let Some(member) = crew.member(name).cloned() else { return Ok(()) };
+        let at = self.place(&crew, &member)?;
+        self.members.insert(name.to_owned(), at);
+        Ok(())
+    }
+
+    /// Makes a member's own session and its worktree, and says what it is told first.
+    fn join(&mut self, crew: &Crew, place: &Place) -> Result<(), Halt> {
+        let Some(spec) = crew.roster().spec(&place.spec) else { return Ok(()) };
+        let dir = self.all.session().session().dir().join(MEMBERS).join(&place.member);
+        let new = self.new_session(crew, spec, place);
+        let Some(new) = new else { return Ok(()) };
+        self.around.home.create_within(&dir, new, &self.around.clock)?;
+        let own = Session::open(Arc::clone(self.around.home.disk()), &dir)?;
+        let (mut own, _) = own.lock(&self.around.me, Arc::clone(&self.around.clock))?;
+        let tree = self.worktree(crew, &mut own, &place.member)?;
+        let joined = MemberJoined {
+            member: place.member.clone(),
+            role: place.spec.clone(),
+            group: place.group.clone(),
+            instance: place.instance,
+            session: own.session().id(),
+            cwd: tree.clone().unwrap_or_else(|| crew.raised.project.clone()),
+            worktree: own.state().worktree.as_ref().map(|tree| tree.plan.path.clone()),
+            branch: own.state().worktree.as_ref().map(|tree| tree.plan.branch.clone()),
+        };
+        drop(own);
+        self.all.commit(joined).map(drop)
+    }
+
+    fn new_session(&self, crew: &Crew, spec: &Spec, place: &Place) -> Option<NewSession> {
+        let identity = self.all.state().identity.clone()?;
+        let whole = crew.raised.worktrees || spec.worktree;
+        Some(NewSession {
+            repo: identity.repo,
+            workspace: crew.raised.project.clone(),
+            loop_kind: LoopKind::Member,
+            agent: agent_of(spec),
+            model: spec.model.clone(),
+            permission: Permission::default(),
+            vendor_args: spec.args.clone(),
+            prompt: format!("{} of the crew {}", place.member, self.around.name),
+            proof: None,
+            proof_secs: None,
+            pair: None,
+            tasks: None,
+            caps: Caps::default(),
+            lineage: None,
+            packet: None,
+            fallback: Vec::new(),
+            worktree: whole,
+            name: None,
+            segue: self.around.segue.clone(),
+        })
+    }
+
+    /// Plans a worktree under the crew's own branch names, and makes it.
+    fn worktree(
+        &self,
+        crew: &Crew,
+        own: &mut LockedSession,
+        member: &str,
+    ) -> Result<Option<PathBuf>, Halt> {
+        let wrong = |what: String| {
+            let what = format!("the worktree of {member}: {what}");
+            Halt::from(segue_runner::supervisor::stop(segue_core::event::Reason::Failed, what))
+        };
+        let wished = own.state().identity.as_ref().is_some_and(|found| found.worktree);
+        let project = &crew.raised.project;
+        if wished && own.state().worktree.is_none() {
+            let repo = identify(project).map_err(|error| wrong(error.to_string()))?;
+            let none = || wrong("the repository has no commit yet".to_owned());
+            let base = repo.head.clone().ok_or_else(none)?;
+            let number = self.around.number.unwrap_or_default();
+            let path = worktree::default_path(&repo.root, number)
+                .map_err(|error| wrong(error.to_string()))?;
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let path = path.with_file_name(format!("{name}-{member}"));
+            let above =
+                crew.raised.branch.clone().unwrap_or_else(|| {
+                    format!("segue/{number}-{}", worktree::slug(&self.around.name))
+                });
+            let branch = format!("{above}/{member}");
+            let plan = WorktreePlanned { path, branch, base, repo: repo.root };
+            own.append(plan, Durability::Synced)?;
+        }
+        ensure(own, project, self.around.number).map_err(|error| wrong(error.to_string()))
+    }
+
+    /// Somebody for a member's place: at a terminal, or without one.
+    pub(super) fn place(&mut self, crew: &Crew, member: &Member) -> Result<At, Halt> {
+        let Some(spec) = crew.spec(member).cloned() else {
+            return Ok(At::Nowhere);
+        };
+        first_words(&mut self.all, &self.around, crew, member, false)?;
+        let agent = agent_of(&spec);
+        let dir = self.all.session().session().dir().join(MEMBERS).join(&member.name);
+        let at_terminal =
+            !crew.raised.headless && (!spec.command.is_empty() || terminal::find(&agent).is_some());
+        if !at_terminal {
+            return Ok(At::Loop(Box::new(Headless::new(dir, agent, spec.model.clone()))));
+        }
+        let bench = match self.bench(crew, member, &spec) {
+            Ok(bench) => bench,
+            Err(why) => {
+                let name = member.name.clone();
+                let ended = MemberEnded {
+                    member: name,
+                    why: why.clone(),
+                    again_in_ms: None,
+                    degraded: true,
+                };
+                self.all.commit(ended)?;
+                return Ok(At::Nowhere);
+            }
+        };
+        let own = self.own(&dir)?;
+        let scope = Scope::new(&spec, &member.cwd, &own.session().session().id().to_string());
+        if scope.is_blind() {
+            let what = format!(
+                "{}: what it writes can't be watched: {} is no git repository with a commit",
+                member.name,
+                member.cwd.display()
+            );
+            self.all.warn(what)?;
+        }
+        Ok(At::Terminal(Box::new(Chair::new(bench, own, scope))))
+    }
+
+    fn bench(&mut self, crew: &Crew, member: &Member, spec: &Spec) -> Result<Bench, String> {
+        if !spec.command.is_empty() {
+            let session = self.all.session().session().dir().to_owned();
+            let vars = super::vars(crew, &self.around.name, member, &session);
+            let filled = |text: &str| {
+                template::render(segue_core::crew::FILE, text, &vars).map_err(|wrong| {
+                    wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+                })
+            };
+            let transcript = spec.transcript.as_deref().map(filled).transpose()?;
+            let command = spec.command.iter().map(|word| filled(word)).collect::<Result<_, _>>()?;
+            let spec = Spec { command, ..spec.clone() };
+            let transcript = transcript.map(|path| member.cwd.join(path));
+            return Ok(Bench::command(&spec, transcript, self.around.world.clone()));
+        }
+        let agent = agent_of(spec);
+        let terminal = terminal::find(&agent).ok_or("it has no terminal")?;
+        match (self.around.hire)(&agent, spec.model.as_deref())? {
+            Worker::Vendor(config) => Ok(Bench::Vendor { config: Box::new(config), terminal }),
+            Worker::Native(_) => Err("it has no terminal".to_owned()),
+        }
+    }
+
+    /// A member's own session, ready to be written.
+    fn own(&self, dir: &std::path::Path) -> Result<Supervisor<'static>, Halt> {
+        let session = Session::open(Arc::clone(self.around.home.disk()), dir)?;
+        let clock = Arc::clone(&self.around.clock);
+        let (session, _) = session.lock(&self.around.me, Arc::clone(&clock))?;
+        let (by, caps) = (self.around.process(), session.state().caps);
+        let phase = session.state().phase;
+        // Of no size: nothing is lost by never giving it back.
+        let silent: &'static mut Silent = Box::leak(Box::new(Silent));
+        let mut own = Supervisor::new(session, clock, Interrupt::default(), silent);
+        match phase {
+            Phase::Created => own.commit(SessionStarted { by, caps })?,
+            phase => own.commit(SessionResumed {
+                by,
+                caps,
+                plan: Vec::new(),
+                crashed: phase == Phase::Running,
+                model: None,
+                workspace: None,
+                permission: None,
+                leftovers_ended: Vec::new(),
+            })?,
+        };
+        Ok(own)
+    }
+}
+
+/// What a member is told first: its prompt, once for each beginning.
+pub(super) fn first_words(
+    all: &mut Supervisor<'_>,
+    around: &Around<'_>,
+    crew: &Crew,
+    member: &Member,
+    again: bool,
+) -> Result<(), Halt> {
+    let Some(file) = crew.spec(member).and_then(|spec| spec.prompt.clone()) else { return Ok(()) };
+    let session = all.session().session().dir().to_owned();
+    let about = member.session.map(|id| id.to_string()).unwrap_or_default();
+    if member.prompted > 0 && !again {
+        return Ok(());
+    }
+    let times = member.prompted.to_string();
+    let id = format!("{PROMPT}{}", &hash(&[CREW, &about, &times])[..16]);
+    match prompt(crew, &around.name, member, &file, &session) {
+        Ok(text) => say(all, &id, &member.name, &text),
+        Err(why) => all.warn(format!("{}: {why}", member.name)),
+    }
+}
+
+/// The name of the agent that a spec is for.
+fn agent_of(spec: &Spec) -> String {
+    match &spec.agent {
+        Some(agent) => agent.clone(),
+        None => format!("exec:{}", spec.command.join(" ")),
+    }
+}

@@ -1,0 +1,236 @@
+//! What is said to a member at a terminal: typed in when it is ready, and confirmed.
+//!
+//! That it is about to be typed is recorded before, that it has arrived after the member's own record
+//! shows it. In between only that record decides: what stands in there is not typed again, what does
+//! not is. Where there is no record to look at, nothing is ever typed twice: what may have arrived
+//! goes to the dead letters.
+//!
+//! A program that is just starting swallows what is typed, and an Enter answers whatever it asks. So
+//! nothing is typed before it was ready twice in a row, and no Enter follows while it asks something.
+
+use std::time::{Duration, Instant};
+
+use segue_agents::terminal::{Screen, Sight};
+use segue_core::{
+    bridge::{mark, shown},
+    event::{Delivery, MessageDelivered, MessageFailed, MessagePosted},
+    state::{CrewMember as Member, Posted, Waiting},
+};
+use segue_runner::{Halt, Supervisor, tmux::seat::Room};
+
+use super::{CREW, bench::Heard, chair::Chair, record};
+
+/// How many messages, and how much text, go in at once.
+const MOST_AT_ONCE: usize = 32;
+const MOST_BYTES: usize = 48 << 10;
+
+/// How often a text is typed that does not show up in the conversation.
+const MOST_ATTEMPTS: u32 = 3;
+
+/// How often Enter is pressed for one text.
+const MOST_ENTERS: u32 = 3;
+
+/// How long a text may take to show up, as long as its reader has nothing else to do.
+const PATIENCE: Duration = Duration::from_secs(12);
+
+/// When Enter is pressed again, where the text still stands in the input.
+const ENTER_AGAIN: Duration = Duration::from_secs(2);
+
+const READING: Duration = Duration::from_millis(250);
+
+/// What was typed in, as long as we are the ones who did it.
+#[derive(Debug)]
+pub(crate) struct Typed {
+    pub(crate) text: String,
+    at: Instant,
+    entered: Option<Instant>,
+    enters: u32,
+}
+
+/// Types in what waits for a member, and sees to it that it arrives.
+pub(crate) fn attend(
+    chair: &mut Chair,
+    all: &mut Supervisor<'_>,
+    room: &Room,
+    member: &Member,
+) -> Result<(), Halt> {
+    let Some(pane) = member.pane.as_deref().filter(|_| member.is_up()) else { return Ok(()) };
+    match &member.posted {
+        Some(posted) => follow(chair, all, room, member, posted, pane),
+        None if chair.is_ready() => {
+            let batch = batch(all, &member.name)?;
+            match batch.messages.is_empty() {
+                true => Ok(()),
+                false => put(chair, all, room, (member, pane), batch),
+            }
+        }
+        None => Ok(()),
+    }
+}
+
+/// What goes in at once.
+struct Batch {
+    text: String,
+    messages: Vec<String>,
+    attempt: u32,
+}
+
+/// What waits for somebody, as one text: the crew's own word for itself, all others together.
+fn batch(all: &Supervisor<'_>, name: &str) -> Result<Batch, Halt> {
+    let (mut texts, mut messages, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for waiting in all.state().bridge.waiting_for(name) {
+        let text = text_of(all, waiting)?;
+        let alone = waiting.message.from == CREW;
+        let full = messages.len() >= MOST_AT_ONCE || bytes + text.len() > MOST_BYTES;
+        if !messages.is_empty() && (alone || full) {
+            break;
+        }
+        bytes += text.len();
+        messages.push(waiting.id.clone());
+        texts.push(text);
+        if alone {
+            break;
+        }
+    }
+    Ok(Batch { text: texts.join("\n\n"), messages, attempt: 1 })
+}
+
+/// A message as it is typed: what the crew itself has to say is said as it is.
+fn text_of(all: &Supervisor<'_>, waiting: &Waiting) -> Result<String, Halt> {
+    let text = all.session().session().text(&waiting.message.text)?;
+    Ok(match waiting.message.from == CREW {
+        true => format!("{}\n\n{}", text.trim_end(), mark(&waiting.id)),
+        false => shown(&waiting.id, &waiting.message.from, &text),
+    })
+}
+
+fn put(
+    chair: &mut Chair,
+    all: &mut Supervisor<'_>,
+    room: &Room,
+    (member, pane): (&Member, &str),
+    batch: Batch,
+) -> Result<(), Halt> {
+    let Batch { text, messages, attempt } = batch;
+    chair.scope.begins();
+    all.commit(MessagePosted { to: member.name.clone(), messages, attempt })?;
+    // A pane that is gone is seen at the next look.
+    let _ = room.paste(pane, &text);
+    chair.typed = Some(Typed { text, at: Instant::now(), entered: None, enters: 0 });
+    Ok(())
+}
+
+/// Sees what became of what was typed in.
+fn follow(
+    chair: &mut Chair,
+    all: &mut Supervisor<'_>,
+    room: &Room,
+    member: &Member,
+    posted: &Posted,
+    pane: &str,
+) -> Result<(), Halt> {
+    if press_enter(chair, room, pane) {
+        return Ok(());
+    }
+    if chair.read_at.is_some_and(|at| at.elapsed() < READING) {
+        return Ok(());
+    }
+    chair.read_at = Some(Instant::now());
+    let conversation = member.vendor_session.as_deref();
+    match chair.bench.heard(&member.cwd, conversation, &posted.messages) {
+        Heard::These(found) if found.len() == posted.messages.len() => {
+            arrived(chair, all, member, posted)
+        }
+        Heard::CantTell => match &chair.typed {
+            // It was typed by somebody who has died since, or was about to.
+            None => failed(all, member, posted, "it may have been typed in, and nobody can tell"),
+            Some(typed) if typed.entered.is_some() => arrived(chair, all, member, posted),
+            Some(_) => Ok(()),
+        },
+        Heard::These(_) => missing(chair, all, room, member, posted, pane),
+    }
+}
+
+/// The Enter after a paste, and once more where it was not taken. Whether there is nothing to do
+/// but wait.
+fn press_enter(chair: &mut Chair, room: &Room, pane: &str) -> bool {
+    let manners = chair.bench.manners();
+    let screen = Screen { text: &chair.screen, title: &chair.title };
+    let Some(typed) = &mut chair.typed else { return false };
+    let due = match typed.entered {
+        None => typed.at.elapsed() >= manners.gap,
+        Some(at) => {
+            let first = typed.text.lines().next().unwrap_or_default();
+            typed.enters < MOST_ENTERS
+                && at.elapsed() >= ENTER_AGAIN
+                && chair.sight == Sight::Idle
+                && chair.bench.unsent(&screen, first) == Some(true)
+        }
+    };
+    // It would answer the question.
+    if !due || matches!(chair.sight, Sight::Waiting(_)) {
+        return typed.entered.is_none();
+    }
+    if room.keys(pane, &["Enter"]).is_ok() {
+        typed.entered = Some(Instant::now());
+        typed.enters += 1;
+    }
+    true
+}
+
+fn arrived(
+    chair: &mut Chair,
+    all: &mut Supervisor<'_>,
+    member: &Member,
+    posted: &Posted,
+) -> Result<(), Halt> {
+    let typed = chair.typed.take();
+    match (&member.vendor_session, typed) {
+        (Some(_), _) => chair.read(all, member, false)?,
+        (None, Some(typed)) => {
+            let messages = posted.messages.clone();
+            record::told(&mut chair.own, &member.name, &typed.text, messages)?;
+        }
+        (None, None) => {}
+    }
+    let (to, messages) = (member.name.clone(), posted.messages.clone());
+    all.commit(MessageDelivered { to, messages, by: Delivery::Prompt }).map(drop)
+}
+
+/// It is not in the conversation: it may still come, it is typed again, or it is given up.
+fn missing(
+    chair: &mut Chair,
+    all: &mut Supervisor<'_>,
+    room: &Room,
+    member: &Member,
+    posted: &Posted,
+    pane: &str,
+) -> Result<(), Halt> {
+    let since = chair.typed.as_ref().and_then(|typed| typed.entered);
+    let old = all.now().duration_since(posted.at).unsigned_abs() > PATIENCE;
+    let late = since.map_or(old, |at| at.elapsed() > PATIENCE);
+    if !chair.is_ready() || !late {
+        return Ok(());
+    }
+    if posted.attempt >= MOST_ATTEMPTS {
+        chair.typed = None;
+        let why = format!("typed in {MOST_ATTEMPTS} times, and never seen in its conversation");
+        return failed(all, member, posted, &why);
+    }
+    let _ = room.keys(pane, chair.bench.manners().clear);
+    let these = all.state().bridge.waiting.iter().filter(|one| posted.messages.contains(&one.id));
+    let texts = these.map(|one| text_of(all, one)).collect::<Result<Vec<_>, _>>()?;
+    let (messages, attempt) = (posted.messages.clone(), posted.attempt + 1);
+    let batch = Batch { text: texts.join("\n\n"), messages, attempt };
+    put(chair, all, room, (member, pane), batch)
+}
+
+fn failed(
+    all: &mut Supervisor<'_>,
+    member: &Member,
+    posted: &Posted,
+    reason: &str,
+) -> Result<(), Halt> {
+    let (to, messages) = (member.name.clone(), posted.messages.clone());
+    all.commit(MessageFailed { to, messages, reason: reason.to_owned() }).map(drop)
+}

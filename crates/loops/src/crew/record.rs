@@ -1,0 +1,122 @@
+//! A member's own journal: what its vendor's file tells of the conversation, turn by turn.
+//!
+//! Whoever sits at a terminal is not started for a turn and does not report to us: a person may type
+//! there too. So its turns are read from the vendor's own file, and recorded as everybody's are. A
+//! turn is known by the conversation and its place in there, so nothing is recorded twice and
+//! nothing is left out, however long nobody looked.
+
+use segue_agents::vendor::{History, LastTurn};
+use segue_core::{
+    Draft, State,
+    bridge::shown_in,
+    event::{Body, Cause, Outcome, TextWritten, TurnStarted},
+};
+use segue_runner::{Halt, Supervisor};
+
+/// Records what is new in a conversation. `over`: nothing more comes for the last turn.
+pub(crate) fn conversation(
+    member: &mut Supervisor<'_>,
+    id: &str,
+    history: &History,
+    waiting: &[String],
+    over: bool,
+) -> Result<(), Halt> {
+    let known = recorded(member.state(), id);
+    let last = (history.prompts > 0).then_some(&history.last);
+    for (turn, place) in history.earlier.iter().chain(last).zip(1u64..) {
+        if place < known {
+            continue;
+        }
+        let mut said = 0;
+        match place == known {
+            true => said = texts(member)?,
+            false => begin(member, id, place, turn, waiting)?,
+        }
+        for text in turn.texts.iter().filter(|text| !text.trim().is_empty()).skip(said) {
+            wrote(member, text)?;
+        }
+    }
+    match over && member.state().turn.open {
+        true => member.end_turn(Outcome::Finished),
+        false => Ok(()),
+    }
+}
+
+/// Records a prompt and what was seen of the answer, of a command that keeps no record of its own.
+pub(crate) fn told(
+    member: &mut Supervisor<'_>,
+    id: &str,
+    prompt: &str,
+    messages: Vec<String>,
+) -> Result<(), Halt> {
+    if member.state().turn.open {
+        member.end_turn(Outcome::Finished)?;
+    }
+    let place = recorded(member.state(), id) + 1;
+    start(member, id, place, prompt, messages)
+}
+
+/// Records what was seen at the end of a turn.
+pub(crate) fn answered(member: &mut Supervisor<'_>, seen: &str) -> Result<(), Halt> {
+    if !member.state().turn.open {
+        return Ok(());
+    }
+    if !seen.trim().is_empty() {
+        wrote(member, seen)?;
+    }
+    member.end_turn(Outcome::Finished)
+}
+
+/// How many turns of a conversation are in the journal.
+fn recorded(state: &State, id: &str) -> u64 {
+    let last = state.turn.question.as_deref().and_then(|question| question.rsplit_once('#'));
+    last.filter(|(of, _)| *of == id).and_then(|(_, place)| place.parse().ok()).unwrap_or(0)
+}
+
+fn begin(
+    member: &mut Supervisor<'_>,
+    id: &str,
+    place: u64,
+    turn: &LastTurn,
+    waiting: &[String],
+) -> Result<(), Halt> {
+    if member.state().turn.open {
+        member.end_turn(Outcome::Finished)?;
+    }
+    let messages = shown_in(&turn.prompt, waiting.iter().map(String::as_str));
+    start(member, id, place, &turn.prompt, messages)
+}
+
+fn start(
+    member: &mut Supervisor<'_>,
+    id: &str,
+    place: u64,
+    prompt: &str,
+    messages: Vec<String>,
+) -> Result<(), Halt> {
+    let cause = if messages.is_empty() { Cause::Person } else { Cause::Message };
+    let number = member.state().turn.number + 1;
+    let started = TurnStarted { messages, ..TurnStarted::new(member.payload(prompt)?, cause) };
+    let draft = Draft::from(started).about(format!("{id}#{place}"));
+    let agent = member.state().agent().to_owned();
+    member.note(draft.in_turn(number, agent)).map(drop)
+}
+
+fn wrote(member: &mut Supervisor<'_>, text: &str) -> Result<(), Halt> {
+    let text = member.payload(text)?;
+    let draft = member.in_turn(TextWritten { text, partial: false });
+    member.note(draft).map(drop)
+}
+
+/// How many texts of the last turn are in the journal.
+fn texts(member: &Supervisor<'_>) -> Result<usize, Halt> {
+    let mut count = 0;
+    for event in member.session().session().newest_first()? {
+        match event.body {
+            Body::TextWritten(_) => count += 1,
+            Body::TurnStarted(_) => break,
+            _ => {}
+        }
+    }
+    Ok(count)
+}
