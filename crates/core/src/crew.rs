@@ -1,7 +1,7 @@
 //! Crews: several coding agents under one name, each at a terminal of its own.
 //!
 //! Who is in a crew stands in a `segue.toml` ([`read`]). What is wrong with one is told at once, each
-//! with its line. The prompts of the agents are templates ([`template::render`]).
+//! with its line. The prompts of the agents are templates ([`template::render()`]).
 //!
 //! A [`Spec`] says what kind of agent there is; a [`Place`] is one that is to be started. An agent
 //! that is started once has the name of its spec, and one of several has a number after it, so
@@ -281,7 +281,7 @@ pub fn template() -> &'static str {
     include_str!("crew/template/segue.toml")
 }
 
-/// The prompts that [`template`] names: where each belongs, and its text.
+/// The prompts that [`template()`] names: where each belongs, and its text.
 #[must_use]
 pub fn prompts() -> &'static [(&'static str, &'static str)] {
     &[
