@@ -9,8 +9,8 @@
 
 use std::{
     collections::VecDeque,
-    fs::{self, File, OpenOptions},
-    io::{self, BufRead, BufReader, Read, Write},
+    fs::{self, OpenOptions},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::{
@@ -212,7 +212,7 @@ impl Agent {
             _ => TICK,
         };
         if wait.is_zero() {
-            self.answer()?;
+            self.answer();
             let ended = self.next_queued()?;
             self.draw()?;
             return Ok(ended);
@@ -248,10 +248,8 @@ impl Agent {
                 while self.input.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
             }
             Key::Enter => return self.enter(when),
-            Key::Interrupt if matches!(self.state, State::Working { .. }) => {
-                return self.cancel();
-            }
-            Key::Interrupt => self.input.clear(),
+            Key::Interrupt if matches!(self.state, State::Ready) => self.input.clear(),
+            Key::Interrupt => return self.cancel(),
             Key::End if self.input.is_empty() => return Ok(Some(ExitCode::SUCCESS)),
             Key::End => {}
         }
@@ -321,9 +319,9 @@ impl Agent {
         self.next_queued()
     }
 
-    fn answer(&mut self) -> io::Result<()> {
+    fn answer(&mut self) {
         let State::Working { prompt, .. } = std::mem::replace(&mut self.state, State::Ready) else {
-            return Ok(());
+            return;
         };
         for line in prompt.lines() {
             let Some(order) = line.strip_prefix("SEND ") else { continue };
@@ -340,7 +338,6 @@ impl Agent {
         }
         let start: String = prompt.chars().take(REPEATED).collect();
         self.lines.push(format!("ANSWER {}: {start}", self.prompts));
-        Ok(())
     }
 
     /// Appends to the transcript; it is on the disk when this returns.
@@ -352,9 +349,8 @@ impl Agent {
     }
 
     fn draw(&self) -> io::Result<()> {
-        let size = termios::tcgetwinsize(io::stdout()).ok();
-        let (rows, columns) = match size {
-            Some(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row, size.ws_col),
+        let (rows, columns) = match termios::tcgetwinsize(io::stdout()) {
+            Ok(size) if size.ws_row > 0 && size.ws_col > 0 => (size.ws_row, size.ws_col),
             _ => (24, 80),
         };
         show(&self.frame(rows.into(), columns.into()))
@@ -396,17 +392,12 @@ fn visible(sign: char) -> char {
 
 /// How many prompts are in a transcript. One that is not there has none.
 fn remembered(transcript: &Path) -> io::Result<u64> {
-    let file = match File::open(transcript) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
-        Err(error) => return Err(error),
+    let text = match fs::read_to_string(transcript) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        read => read?,
     };
-    let mut prompts = 0;
-    for line in BufReader::new(file).lines() {
-        let line: Value = serde_json::from_str(&line?).unwrap_or_default();
-        prompts += u64::from(line.get("prompt").is_some());
-    }
-    Ok(prompts)
+    let line = |line: &str| serde_json::from_str::<Value>(line).unwrap_or_default();
+    Ok(text.lines().map(|text| u64::from(line(text).get("prompt").is_some())).sum())
 }
 
 /// Puts a message into somebody's inbox, where it is seen as a whole or not at all.
@@ -631,7 +622,7 @@ mod tests {
         let inbox_name = inbox.display();
         let prompt = format!("Hi\nSEND b {inbox_name} one two\nSEND c /nowhere/at/all x\nSEND d");
         agent.work(prompt);
-        agent.answer().unwrap();
+        agent.answer();
         let files: Vec<PathBuf> =
             fs::read_dir(&inbox).unwrap().map(|file| file.unwrap().path()).collect();
         assert_eq!(files.len(), 1);
