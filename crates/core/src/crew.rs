@@ -1,7 +1,7 @@
 //! Crews: several coding agents under one name, each at a terminal of its own.
 //!
 //! Who is in a crew stands in a `segue.toml` ([`read`]). What is wrong with one is told at once, each
-//! with its line. The prompts of the agents are templates ([`template::render`]).
+//! with its line. The prompts of the agents are templates ([`template::render()`]).
 //!
 //! A [`Spec`] says what kind of agent there is; a [`Place`] is one that is to be started. An agent
 //! that is started once has the name of its spec, and one of several has a number after it, so
@@ -281,7 +281,7 @@ pub fn template() -> &'static str {
     include_str!("crew/template/segue.toml")
 }
 
-/// The prompts that [`template`] names: where each belongs, and its text.
+/// The prompts that [`template()`] names: where each belongs, and its text.
 #[must_use]
 pub fn prompts() -> &'static [(&'static str, &'static str)] {
     &[
@@ -297,4 +297,120 @@ fn numbered(spec: &str, instance: u32) -> String {
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(id: &str) -> Spec {
+        Spec { id: id.into(), ..Spec::default() }
+    }
+
+    fn group(id: &str, agents: &[&str], count: u32) -> Group {
+        let agents = agents.iter().map(|&id| id.to_owned()).collect();
+        Group { id: id.into(), agents, count, ..Group::default() }
+    }
+
+    fn roster() -> Roster {
+        Roster {
+            agents: ["lead", "coder", "tester", "docs"].map(spec).into(),
+            groups: vec![group("pair", &["tester", "coder"], 2), group("one", &["docs"], 1)],
+            ..Roster::default()
+        }
+    }
+
+    #[test]
+    fn everybody_has_a_place() {
+        let places = roster().places();
+        let found: Vec<_> = places
+            .iter()
+            .map(|at| (&*at.member, &*at.spec, at.group.as_deref(), at.instance, at.of))
+            .collect();
+        let expected = [
+            ("tester-1", "tester", Some("pair"), 1, 2),
+            ("coder-1", "coder", Some("pair"), 1, 2),
+            ("tester-2", "tester", Some("pair"), 2, 2),
+            ("coder-2", "coder", Some("pair"), 2, 2),
+            ("docs", "docs", Some("one"), 1, 1),
+            ("lead", "lead", None, 1, 1),
+        ];
+        assert_eq!(found, expected);
+        assert!(places.iter().all(|place| roster().spec(&place.spec).is_some()));
+        assert_eq!(Roster::default().places(), []);
+    }
+
+    #[test]
+    fn one_more_gets_a_name_that_nobody_has() {
+        let mut roster = roster();
+        let next = |roster: &Roster, id: &str, taken: &[&str]| {
+            let taken: Vec<String> = taken.iter().map(|&name| name.to_owned()).collect();
+            roster.next_instance(id, &taken)
+        };
+        assert_eq!(next(&roster, "lead", &[]), "lead-2");
+        assert_eq!(next(&roster, "lead", &["lead", "lead-2", "lead-4"]), "lead-3");
+        // The file gives these to others, running or not.
+        assert_eq!(next(&roster, "coder", &[]), "coder-3");
+        roster.agents.push(spec("lead-2"));
+        roster.groups.push(group("lead-3", &[], 1));
+        assert_eq!(next(&roster, "lead", &["lead-4"]), "lead-5");
+    }
+
+    #[test]
+    fn the_template_is_a_roster() {
+        let known = ["claude", "codex", "gemini"];
+        let exists = |path: &str| prompts().iter().any(|(name, _)| *name == path);
+        let roster = read(template(), &known, &exists).unwrap();
+        let ids: Vec<&str> = roster.agents.iter().map(|spec| spec.id.as_str()).collect();
+        assert_eq!(ids, ["coder", "tester", "reviewer"]);
+        let used: Vec<_> = roster.agents.iter().filter_map(|spec| spec.prompt.as_deref()).collect();
+        assert_eq!(used, prompts().iter().map(|(name, _)| *name).collect::<Vec<_>>());
+        assert_eq!((roster.groups.len(), roster.timers.len()), (1, 1));
+        assert_eq!(roster.notify, Notify::default());
+        for (name, text) in prompts() {
+            template::render(name, text, &template::Vars::default()).unwrap();
+        }
+    }
+
+    /// What is commented out has to be right too, or it is wrong as soon as somebody needs it.
+    #[test]
+    fn the_examples_of_the_template_are_right() {
+        let is_setting = |line: &str| {
+            let key = line.split(" = ").next().unwrap_or_default();
+            let is_key =
+                |key: &str| key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+            line.starts_with("[[") || (line.contains(" = ") && is_key(key))
+        };
+        let switched_on = |line: &str| match line.strip_prefix("# ") {
+            Some(example) if is_setting(example) => example.to_owned(),
+            _ => line.to_owned(),
+        };
+        let text: Vec<String> = template().lines().map(switched_on).collect();
+        let roster = read(&text.join("\n"), &["claude", "codex", "gemini"], &|_| true).unwrap();
+        assert_eq!(roster.name.as_deref(), Some("shop"));
+        assert_eq!(roster.agents.len(), 4);
+        let (coder, helper) = (&roster.agents[0], &roster.agents[3]);
+        assert!(coder.enforce && coder.worktree && coder.model.is_some() && coder.args.len() == 1);
+        assert!(helper.transcript.is_some() && helper.command.len() == 2);
+        assert_eq!(roster.places().len(), 6);
+        assert!(roster.timers[0].interrupt && roster.notify.webhook_env.is_some());
+    }
+
+    #[test]
+    fn what_is_not_said_is_not_written() {
+        let written = |roster: &Roster| serde_json::to_string(roster).unwrap();
+        assert_eq!(written(&Roster::default()), "{}");
+        let roster = Roster { agents: vec![spec("a")], ..Roster::default() };
+        assert_eq!(written(&roster), r#"{"agents":[{"id":"a"}]}"#);
+    }
+
+    #[test]
+    fn what_a_later_version_says_is_kept_apart() {
+        let text = r#"{"agents":[{"id":"a","mail":"pigeon","later":1}],
+            "groups":[{"id":"g","layout":"spiral"}],"notify":{"on":["storm"]}}"#;
+        let roster: Roster = serde_json::from_str(text).unwrap();
+        assert_eq!(roster.agents[0].mail, Mail::Unknown);
+        assert_eq!((roster.groups[0].layout, roster.groups[0].count), (Layout::Unknown, 1));
+        assert_eq!((roster.notify.desktop, &*roster.notify.on), (true, &[Occasion::Unknown][..]));
+    }
 }

@@ -335,7 +335,11 @@ fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let distance = |one: &&str| strsim::damerau_levenshtein(one, &lower);
     let near = known.iter().copied().min_by_key(distance)?;
     // One mistake in a short word, two in others: more, and it is another word.
-    let most = if near.len() <= 4 { 1 } else { 2 };
+    let most = match near.len() {
+        0 | 1 => 0,
+        2..=4 => 1,
+        _ => 2,
+    };
     let begins_alike = |one: &&str| one.starts_with(&lower) || lower.starts_with(*one);
     let is_long = |one: &&str| one.len().min(lower.len()) >= 3;
     match distance(&near) <= most {

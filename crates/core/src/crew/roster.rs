@@ -113,8 +113,9 @@ impl Reader<'_> {
         }
         // Each kind may name those before it.
         let agents = self.sheet.sections(&root, "agents", AN_AGENT);
-        if agents.is_empty() && !root.has("agents") {
-            self.sheet.wrong(None, "there is no agent: `[[agents]]` begins each");
+        if !root.has("agents") || root.is_empty_list("agents") {
+            let line = root.has("agents").then(|| self.sheet.line_of(&root, "agents"));
+            self.sheet.wrong(line, "there is no agent: `[[agents]]` begins each");
         }
         let agents = agents.iter().map(|one| self.agent(one)).collect();
         let groups = self.sheet.sections(&root, "groups", A_GROUP);
@@ -478,4 +479,461 @@ fn words(text: &str) -> Result<Vec<String>, char> {
     }
     words.extend(word);
     open.map_or(Ok(words), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    const KNOWN: [&str; 3] = ["claude", "codex", "gemini"];
+
+    fn try_read(text: &str) -> Result<Roster, Vec<Wrong>> {
+        read(text, &KNOWN, &|path| path.starts_with("prompts/"))
+    }
+
+    /// What a good file says, as JSON.
+    fn good(text: &str) -> Value {
+        match try_read(text) {
+            Ok(roster) => serde_json::to_value(roster).unwrap(),
+            Err(wrong) => panic!("{text}\n{wrong:#?}"),
+        }
+    }
+
+    /// What is wrong with a file, without its name.
+    fn wrong(text: &str) -> Vec<String> {
+        let strip = |one: &Wrong| one.to_string().strip_prefix("segue.toml:").unwrap().to_owned();
+        try_read(text).unwrap_err().iter().map(strip).collect()
+    }
+
+    /// Checks that exactly this is told, by how it begins.
+    fn told(text: &str, expected: &[&str]) {
+        let found = wrong(text);
+        assert_eq!(found.len(), expected.len(), "{text}\n{found:#?} is not {expected:#?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.starts_with(expected), "{text}\n{found} is not {expected}");
+        }
+    }
+
+    /// A file with two agents, on lines 1 to 6, and then this.
+    fn with_two(rest: &str) -> String {
+        format!("[[agents]]\nid='a'\nagent='claude'\n[[agents]]\nid='b'\nagent='codex'\n{rest}")
+    }
+
+    #[test]
+    fn the_smallest_file() {
+        let roster = good("[[agents]]\nid = 'a'\nagent = 'claude'\n");
+        assert_eq!(roster, json!({ "agents": [{ "id": "a", "agent": "claude" }] }));
+        // From any editor.
+        assert_eq!(good("\u{feff}[[agents]]\r\nid = 'a'\r\nagent = 'claude'\r\n"), roster);
+        assert_eq!(good("agents = [{ id = 'a', agent = 'claude' }]"), roster);
+    }
+
+    #[test]
+    fn everything_that_can_be_said() {
+        let text = r#"
+            name = "shop"
+            [[agents]]
+            id = "0_a-b"
+            agent = "claude"
+            model = "opus"
+            args = ["--x", "", "two\nlines"]
+            prompt = "prompts/a.md"
+            write = ["src/**", "docs/", "a..b"]
+            enforce = true
+            worktree = true
+            mail = "files"
+            [[agents]]
+            id = "other"
+            command = ["run me", "-v"]
+            ready = ">"
+            busy = "Thinking"
+            waiting = "[y/N]"
+            transcript = "{{root}}/log"
+            [[groups]]
+            id = "g"
+            agents = ["other"]
+            layout = "tiled"
+            count = 16
+            [[timers]]
+            minutes = 1
+            to = ["g", "0_a-b", "other-16"]
+            text = "a\nb"
+            [[timers]]
+            id = "t"
+            minutes = 4294967295
+            prompt = "prompts/t.md"
+            status = true
+            interrupt = true
+            [notify]
+            desktop = false
+            webhook_env = "_HOOK_1"
+            on = ["exited", "scope", "message_dead"]
+        "#;
+        let expected = json!({
+            "name": "shop",
+            "agents": [
+                {
+                    "id": "0_a-b", "agent": "claude", "model": "opus",
+                    "args": ["--x", "", "two\nlines"], "prompt": "prompts/a.md",
+                    "write": ["src/**", "docs/", "a..b"], "enforce": true, "worktree": true,
+                    "mail": "files",
+                },
+                {
+                    "id": "other", "command": ["run me", "-v"], "ready": ">", "busy": "Thinking",
+                    "waiting": "[y/N]", "transcript": "{{root}}/log",
+                },
+            ],
+            "groups": [{ "id": "g", "agents": ["other"], "layout": "tiled", "count": 16 }],
+            "timers": [
+                { "id": "timer-1", "minutes": 1, "to": ["g", "0_a-b", "other-16"], "text": "a\nb" },
+                {
+                    "id": "t", "minutes": u32::MAX, "prompt": "prompts/t.md", "status": true,
+                    "interrupt": true,
+                },
+            ],
+            "notify": {
+                "desktop": false, "webhook_env": "_HOOK_1",
+                "on": ["exited", "scope", "message_dead"],
+            },
+        });
+        let found = good(text);
+        assert_eq!(found, expected);
+        let back: Roster = serde_json::from_value(found).unwrap();
+        assert_eq!(back, try_read(text).unwrap());
+    }
+
+    #[test]
+    fn a_command_is_words_or_a_line() {
+        let table: [(&str, &[&str]); 6] = [
+            ("a", &["a"]),
+            ("  a\t-b  c ", &["a", "-b", "c"]),
+            ("a 'b c' \"d 'e'\"", &["a", "b c", "d 'e'"]),
+            ("a --x='b c'd ''", &["a", "--x=b cd", ""]),
+            (r"a\ b \'c d'", &["a\\", "b", "\\c d"]),
+            ("", &[]),
+        ];
+        for (text, expected) in table {
+            assert_eq!(words(text).unwrap(), expected, "{text}");
+        }
+        assert_eq!((words("a 'b"), words("a \"b'")), (Err('\''), Err('"')));
+        let roster = good("[[agents]]\nid='a'\ncommand='''run \"x y\"'''");
+        assert_eq!(roster["agents"][0]["command"], json!(["run", "x y"]));
+        let agent = |command: &str| format!("[[agents]]\nid='a'\ncommand={command}");
+        let empty = "3: `command` is empty";
+        let table = [
+            ("''", empty),
+            ("' '", empty),
+            ("\"''\"", empty),
+            ("[]", empty),
+            ("['', 'a']", empty),
+            ("\"a 'b\"", "3: `command` has a ' that is not closed"),
+            ("1", "3: `command` is a list of strings"),
+            ("[1]", "3: `command` is a list of strings, not an integer"),
+            ("\"a\\u0000b\"", "3: `command` has a control character, \\0"),
+        ];
+        for (command, expected) in table {
+            told(&agent(command), &[expected]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_toml_has_a_line() {
+        for (text, line) in [("a = ", "1: "), ("\n\n[[agents]\n", "3: "), ("\r\n\u{1b}[2J", "2: ")]
+        {
+            let found = wrong(text);
+            assert_eq!(found.len(), 1);
+            assert!(found[0].starts_with(&format!("{line}this is no TOML: ")), "{found:?}");
+            assert!(!found[0].chars().any(char::is_control), "{found:?}");
+        }
+        told("[[agents]]\nid='a'\nid='b'", &["3: this is no TOML: duplicate key"]);
+    }
+
+    #[test]
+    fn a_file_needs_agents() {
+        let found = |text: &str| try_read(text).unwrap_err()[0].to_string();
+        let none = "segue.toml: there is no agent: `[[agents]]` begins each";
+        assert_eq!(found(""), none);
+        assert_eq!(found("name = 'x'\n# [[agents]]"), none);
+        assert_eq!(
+            found("agents = []"),
+            "segue.toml:1: there is no agent: `[[agents]]` begins each"
+        );
+        told("\n[agents]\nid='a'", &["2: `agents` is a table, and has to be a list of tables"]);
+        told("agents = 1", &["1: `agents` is an integer, and has to be"]);
+        told("agents = [1]", &["1: `agents` is a list of tables, not an integer"]);
+        told(&with_two("[[notify]]"), &["7: `notify` is a table: `[notify]`, not an array of"]);
+    }
+
+    #[test]
+    fn unknown_keys() {
+        let text =
+            with_two("modle='x'\nID='c'\npromt='x'\nzzz=1\n[[grups]]\n[timer]\n[notify]\ndesk=1");
+        told(
+            &text,
+            &[
+                "7: unknown key `modle`: did you mean `model`?",
+                "8: unknown key `ID`: did you mean `id`?",
+                "9: unknown key `promt`: did you mean `prompt`?",
+                "10: unknown key `zzz`: an agent has id, agent, command, ",
+                "11: unknown key `grups`: did you mean `groups`?",
+                "12: unknown key `timer`: did you mean `timers`?",
+                "14: unknown key `desk`: did you mean `desktop`?",
+            ],
+        );
+        told(&with_two("\"\\u001b[2J\\n\"=1"), &["7: unknown key `\\u{1b}[2J\\n`: an agent has"]);
+    }
+
+    #[test]
+    fn ids() {
+        for id in ["A", "a b", "-a", "_a", "ä", "a.b", &"a".repeat(33)] {
+            let found = wrong(&format!("[[agents]]\nagent='claude'\nid='{id}'"));
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with(&format!("3: `{}", &id[..1.max(id.len().min(2))])));
+            assert!(found[0].contains("is no id: a small letter or digit"), "{found:?}");
+        }
+        good(&format!("[[agents]]\nagent='claude'\nid='{}'", "a".repeat(32)));
+        let agent = |id: &str| format!("[[agents]]\nagent='claude'\n{id}");
+        told(&agent(""), &["1: this agent has no `id`"]);
+        told(&agent("id=1"), &["3: `id` is a string, not an integer"]);
+        told(&agent("id=''"), &["3: `id` is empty"]);
+        told(&agent("id='all'"), &["3: `all` cannot be an id"]);
+        told(&agent("id=\"a\\n\""), &["3: `id` has a control character, \\n"]);
+        told(&format!("name='A'\n{}", agent("id='a'")), &["1: `A` is no name: a small"]);
+        let text = with_two("[[agents]]\nid='a'\nagent='codex'\n[[groups]]\nid='b'\nagents=['b']");
+        told(
+            &text,
+            &[
+                "8: `a` is already the id of an agent on line 2",
+                "11: `b` is already the id of an agent on line 5",
+            ],
+        );
+        let text = with_two("[[groups]]\nid='g'\nagents=['a']\n[[groups]]\nid='g'\nagents=['b']");
+        told(&text, &["11: `g` is already the id of a group on line 8"]);
+    }
+
+    #[test]
+    fn an_agent_is_a_kind_or_a_command() {
+        let agent = |rest: &str| format!("[[agents]]\nid='a'\n{rest}");
+        told(&agent(""), &["1: this agent has neither `agent` nor `command`"]);
+        told(&agent("agent='codex'\ncommand='x'"), &["4: an agent has `agent` or `command`"]);
+        told(
+            &agent("agent='cloude'"),
+            &[
+                "3: `cloude` is no agent that Segue knows: did you mean `claude`? there is claude, codex, gemini; any other",
+            ],
+        );
+        told(&agent("agent='x'"), &["3: `x` is no agent that Segue knows: there is claude, "]);
+        told(&agent("agent='exec:'"), &["3: `exec:` is no agent"]);
+        good(&agent("agent='exec:x'"));
+        good(&agent("agent='acp:x y'"));
+        let screen = "ready='a'\nbusy='b'\nwaiting='c'\ntranscript='d'";
+        good(&agent(&format!("command='x'\n{screen}")));
+        told(
+            &agent(&format!("agent='claude'\n{screen}")),
+            &[
+                "4: `ready` goes with `command`",
+                "5: `busy` goes with `command`",
+                "6: `waiting` goes with `command`",
+                "7: `transcript` goes with `command`",
+            ],
+        );
+        told(&agent("command='x'\nmodel='y'"), &["4: `model` goes with `agent`"]);
+        told(
+            &agent("command='x'\ntranscript='{{rot}}/{{agent_id}}'"),
+            &["4: `{{rot}}` is no variable: there is agent, "],
+        );
+        assert!(read("[[agents]]\nid='a'\nagent='b'", &[], &|_| true).is_err());
+    }
+
+    #[test]
+    fn paths_stay_inside() {
+        let agent = |rest: &str| format!("[[agents]]\nid='a'\nagent='codex'\n{rest}");
+        told(&agent("prompt='/etc/x'"), &["4: `prompt` has the absolute path `/etc/x`"]);
+        told(&agent("prompt='prompts/../../x'"), &["4: `prompt` has the path `prompts/../../x`"]);
+        told(&agent("prompt='nowhere.md'"), &["4: `prompt`: there is no file `nowhere.md`"]);
+        told(&agent("prompt='prompts/a\u{7f}'"), &["4: this is no TOML"]);
+        told(&agent("prompt=\"prompts/a\\u007f\""), &["4: `prompt` has a control character"]);
+        told(
+            &agent("write=[\n'src',\n'..',\n'~/x', '',\n'/']\nenforce=true"),
+            &[
+                "6: `write` has the path `..`",
+                "7: `write` is empty",
+                "7: `write` has the absolute path `~/x`",
+                "8: `write` has the absolute path `/`",
+            ],
+        );
+        told(&agent("enforce=true"), &["4: `enforce` needs `write`"]);
+        told(
+            &agent("write='src'"),
+            &["4: `write` is a list of strings, such as `write = [\"…\"]`"],
+        );
+        good(&agent("enforce=false\nwrite=['src/..x/*']"));
+    }
+
+    #[test]
+    fn wrong_types() {
+        let agent = |rest: &str| format!("[[agents]]\nid='a'\nagent='codex'\n{rest}");
+        told(
+            &agent("model=1.5\nworktree='yes'\nargs=['a', 1979-05-27]\nmail='post'"),
+            &[
+                "4: `model` is a string, not a float",
+                "5: `worktree` is true or false, not a string",
+                "6: `args` is a list of strings, not a datetime",
+                "7: `post` is no value for `mail`: there is terminal, files",
+            ],
+        );
+        told(&agent("mail='file'"), &["4: `file` is no value for `mail`: did you mean `files`?"]);
+    }
+
+    #[test]
+    fn groups() {
+        let group = |rest: &str| with_two(&format!("[[groups]]\nid='g'\n{rest}"));
+        told(&group(""), &["7: this group has no `agents`"]);
+        told(&group("agents=[]"), &["9: this group has no `agents`"]);
+        told(
+            &group("agents=['a', 'c', 'g']"),
+            &[
+                "9: `c` is no agent of this file: there is a, b",
+                "9: `g` is no agent of this file: ",
+            ],
+        );
+        told(&group("agents=['a',\n'a']"), &["10: `a` is already in the group `g`, on line 9"]);
+        told(
+            &group("agents=['a']\n[[groups]]\nid='h'\nagents=['b', 'a']"),
+            &["12: `a` is already in the group `g`, on line 9"],
+        );
+        for count in ["0", "17", "-1", "9223372036854775807"] {
+            let expected = format!("10: `count` is from 1 to 16, not {count}");
+            told(&group(&format!("agents=['a']\ncount={count}")), &[&expected]);
+        }
+        told(&group("agents=['a']\ncount=2.0"), &["10: `count` is a whole number, not a float"]);
+        told(
+            &group("agents=['a']\nlayout='tile'"),
+            &["10: `tile` is no value for `layout`: did you mean `tiled`?"],
+        );
+        told(&with_two("[[groups]]\nagents=['a']"), &["7: this group has no `id`"]);
+    }
+
+    #[test]
+    fn no_instance_has_the_name_of_another() {
+        let text = with_two(
+            "[[agents]]\nid='a-2'\nagent='claude'\n[[groups]]\nid='a-3'\nagents=['a', 'b']\ncount=3",
+        );
+        told(
+            &text,
+            &[
+                "13: `a-2` is already the id of an agent on line 8, and one of 3 `a`",
+                "13: `a-3` is already the id of a group on line 11, and one of 3 `a`",
+            ],
+        );
+        good(&text.replace("count=3", "count=1"));
+        // A group that comes later is no better.
+        let text = with_two(
+            "[[groups]]\nid='g'\nagents=['a']\ncount=2\n[[groups]]\nid='a-1'\nagents=['b']",
+        );
+        told(&text, &["12: `a-1` is already the id of an instance on line 10"]);
+        let text = with_two(
+            "[[groups]]\nid='g'\nagents=['a']\ncount=2\n[[groups]]\nid='h'\nagents=['a-1']",
+        );
+        told(&text, &["13: `a-1` is no agent of this file"]);
+    }
+
+    #[test]
+    fn timers() {
+        let timer = |rest: &str| with_two(&format!("[[timers]]\n{rest}"));
+        told(&timer("text='x'"), &["7: this timer has no `minutes`"]);
+        told(&timer("text='x'\nminutes=0"), &["9: `minutes` is at least 1, not 0"]);
+        told(&timer("text='x'\nminutes='5'"), &["9: `minutes` is a whole number, not a string"]);
+        told(&timer("minutes=1"), &["7: this timer says nothing"]);
+        told(&timer("minutes=1\nstatus=false"), &["7: this timer says nothing"]);
+        told(&timer("minutes=1\ntext=\" \\n\""), &["9: `text` is empty"]);
+        told(&timer("minutes=1\nprompt='x'"), &["9: `prompt`: there is no file `x`"]);
+        good(&timer("minutes=1\nstatus=true"));
+        told(
+            &timer("minutes=1\nstatus=true\nto=['a', 'z']"),
+            &["10: `z` is no agent or group of this file: there is a, b"],
+        );
+        told(&timer("minutes=1\nstatus=true\nto='a'"), &["10: `to` is a list of strings"]);
+        let second = "minutes=1\nstatus=true\nid='timer-2'\n[[timers]]\nminutes=1\nstatus=true";
+        told(&timer(second), &["11: `timer-2` is already the id of a timer on line 10"]);
+        // Nobody sends anything to a timer.
+        good(&timer("id='a'\nminutes=1\nstatus=true"));
+    }
+
+    #[test]
+    fn an_address_does_not_stand_in_the_file() {
+        let secret = "https://hooks.example/T0/secret";
+        for line in [format!("webhook='{secret}'"), format!("webhook_env='{secret}'")] {
+            let found = wrong(&with_two(&format!("[notify]\n{line}")));
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].starts_with("8: `webhook"), "{found:?}");
+            assert!(found[0].contains("environment variable"), "{found:?}");
+            assert!(!found[0].contains("hooks.example"), "{found:?}");
+        }
+        told(
+            &with_two("[notify]\non=['exit', 'scope', 'x']"),
+            &[
+                "8: `exit` is no value for `on`: did you mean `exited`?",
+                "8: `x` is no value for `on`: there is waiting, ",
+            ],
+        );
+        let roster = try_read(&with_two("[notify]\non=[]")).unwrap();
+        assert_eq!(roster.notify, Notify { on: Vec::new(), ..Notify::default() });
+        let back: Roster = serde_json::from_value(serde_json::to_value(&roster).unwrap()).unwrap();
+        assert_eq!(back, roster);
+    }
+
+    #[test]
+    fn everything_wrong_is_told_at_once_from_the_top() {
+        let text = "nme='x'\n[[agents]]\nagent='x'\n[[agents]]\nid='A'\n[[groups]]\nid='g'\n\
+            agents=['x']\ncount=0\n[[timers]]\nminutes=0\n[notify]\nwebhook=1";
+        told(
+            text,
+            &[
+                "1: unknown key `nme`: did you mean `name`?",
+                "2: this agent has no `id`",
+                "3: `x` is no agent that",
+                "4: this agent has neither",
+                "5: `A` is no id",
+                "8: `x` is no agent of this file",
+                "9: `count` is from 1",
+                "10: this timer says nothing",
+                "11: `minutes` is at least 1",
+                "13: `webhook` cannot stand here",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_file_can_be_as_odd_as_it_likes() {
+        let long = "x".repeat(1 << 20);
+        for text in [
+            format!("[[agents]]\nagent='claude'\nid='{long}'"),
+            format!("[[agents]]\nid='a'\nagent='{long}'"),
+            format!("{long}=1"),
+            format!("'''{long}"),
+            long.clone(),
+            "[".repeat(1 << 20),
+            format!("a={}", "[".repeat(1 << 20)),
+            format!("a={}", "{a=".repeat(1 << 19)),
+            format!("a{}=1", ".a".repeat(1 << 19)),
+            "\0".repeat(1 << 20),
+        ] {
+            let found = wrong_all(&text);
+            assert!(!found.is_empty() && found.iter().all(|one| one.what.len() < 500));
+        }
+        // As many mistakes as fit: still quick, and still not too much to keep.
+        let many: String =
+            (0..20_000).map(|n| format!("[[agents]]\nid='A{n}'\nx{n}=1\n")).collect();
+        let names: Vec<String> = (0..50_000).map(|n| format!("'y{n}'")).collect();
+        let text = format!("{many}[[groups]]\nid='g'\nagents=[{}]", names.join(","));
+        let found = wrong_all(&text);
+        assert_eq!(found.len(), 3 * 20_000 + 50_000);
+        assert!(found.iter().all(|one| one.what.len() < 500));
+    }
+
+    fn wrong_all(text: &str) -> Vec<Wrong> {
+        try_read(text).unwrap_err()
+    }
 }

@@ -126,3 +126,125 @@ fn render_line(line: &str, vars: &Vars, rendered: &mut String, wrong: &mut dyn F
     }
     rendered.push_str(rest);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vars() -> Vars {
+        let text = str::to_owned;
+        Vars {
+            agent: text("coder-2"),
+            role: text("coder"),
+            crew: text("shop"),
+            instance: 2,
+            count: 3,
+            group: text("pair"),
+            peers: vec![text("coder-1"), text("tester")],
+            root: text("/w"),
+            project: text("/p"),
+            worktree: text("/w"),
+            branch: text("crew/coder-2"),
+            inbox: text("/m/coder-2"),
+            inboxes: vec![
+                (text("coder-1"), text("/m/coder-1")),
+                (text("tester"), text("/m/tester")),
+            ],
+        }
+    }
+
+    fn good(text: &str) -> String {
+        render("p.md", text, &vars()).unwrap()
+    }
+
+    fn wrong(text: &str) -> Vec<String> {
+        render("p.md", text, &vars()).unwrap_err().iter().map(Wrong::to_string).collect()
+    }
+
+    #[test]
+    fn each_variable_has_a_value() {
+        let table = [
+            ("agent", "coder-2"),
+            ("role", "coder"),
+            ("crew", "shop"),
+            ("instance", "2"),
+            ("count", "3"),
+            ("group", "pair"),
+            ("peers", "coder-1, tester"),
+            ("root", "/w"),
+            ("project", "/p"),
+            ("worktree", "/w"),
+            ("branch", "crew/coder-2"),
+            ("inbox", "/m/coder-2"),
+            ("inboxes", "- coder-1: /m/coder-1\n- tester: /m/tester"),
+            ("send", SEND),
+        ];
+        assert_eq!(table.map(|(name, _)| name), NAMES);
+        for (name, expected) in table {
+            assert_eq!(good(&format!("<{{{{{name}}}}}>")), format!("<{expected}>"));
+        }
+        assert!(NAMES.iter().all(|name| Vars::default().get(name).is_some()));
+    }
+
+    #[test]
+    fn older_names_are_understood() {
+        let table = [
+            ("project_root", "project"),
+            ("agent_id", "agent"),
+            ("instance_index", "instance"),
+            ("group_count", "count"),
+            ("peer_ids", "peers"),
+            ("peer_inboxes", "inboxes"),
+            ("my_branch", "branch"),
+            ("worktree_root", "worktree"),
+        ];
+        for (old, name) in table {
+            assert_eq!(vars().get(old), vars().get(name), "{old}");
+        }
+        assert_eq!(vars().get("messages_dir").unwrap(), "/m");
+        assert_eq!(Vars::default().get("messages_dir").unwrap(), "");
+    }
+
+    #[test]
+    fn only_variables_change() {
+        let table = [
+            ("", ""),
+            ("{{ agent }}{{role}}\r\n", "coder-2coder\r\n"),
+            ("{agent} } }} {\n\n", "{agent} } }} {\n\n"),
+            ("\\{{agent}} \\\\{{ \\n", "{{agent}} \\{{ \\n"),
+            ("ä{{count}}ö", "ä3ö"),
+        ];
+        for (text, expected) in table {
+            assert_eq!(good(text), expected);
+        }
+        // What comes out is not a template again.
+        let vars = Vars { crew: "{{agent}}{{no}}".into(), ..Vars::default() };
+        assert_eq!(render("p.md", "{{crew}}", &vars).unwrap(), "{{agent}}{{no}}");
+    }
+
+    #[test]
+    fn what_is_no_variable_is_told_with_its_line() {
+        let names = NAMES.join(", ");
+        assert_eq!(
+            wrong("{{agnet}}\n{{agent}}\r\n {{a b}} {{}}\n{{{{x}}\n{{agent\n}}"),
+            [
+                format!("p.md:1: `{{{{agnet}}}}` is no variable: there is {names}"),
+                format!("p.md:3: `{{{{a b}}}}` is no variable: there is {names}"),
+                format!("p.md:3: `{{{{}}}}` is no variable: there is {names}"),
+                format!("p.md:4: `{{{{{{{{x}}}}` is no variable: there is {names}"),
+                "p.md:5: `{{` is not closed on this line: `\\{{` stands for itself".to_owned(),
+            ]
+        );
+        let found = wrong(&format!("{{{{\u{1b}[2J{}}}}}", "x".repeat(1 << 20)));
+        assert!(found[0].starts_with("p.md:1: `{{\\u{1b}[2Jxxx") && found[0].len() < 400);
+    }
+
+    #[test]
+    fn a_prompt_can_be_as_long_as_it_likes() {
+        let many = 1 << 18;
+        assert_eq!(good(&"{{count}}".repeat(many)), "3".repeat(many));
+        assert_eq!(good(&"}}".repeat(many)).len(), 2 * many);
+        assert_eq!(wrong(&"{{".repeat(many)).len(), 1);
+        assert_eq!(good(&"\\{{".repeat(many)), "{{".repeat(many));
+    }
+}
