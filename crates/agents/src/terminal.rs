@@ -62,6 +62,9 @@ impl Sight {
     }
 }
 
+/// What is said of a question whose words were not found.
+const ASKS: &str = "It has a question.";
+
 /// How one types into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Manners {

@@ -16,6 +16,7 @@
 #![expect(clippy::panic, reason = "a helper of tests may fail the test")]
 
 mod cli;
+mod interactive;
 pub mod matrix;
 mod network;
 mod settings;
@@ -35,7 +36,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
-pub use self::cli::Cli;
+pub use self::{cli::Cli, interactive::interactive};
 use crate::{
     env::Output,
     model_server::{ModelServer, Purpose, Reply, Request, Scenario},
@@ -43,6 +44,9 @@ use crate::{
 
 /// Far longer than any agent takes for an answer, on a machine that is busy with other things too.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The key to every model of the lab: none.
+const KEY: &str = "dummy";
 
 /// Where nobody answers.
 const NOWHERE: &str = "http://127.0.0.1:9";

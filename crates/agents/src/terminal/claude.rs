@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{
     Manners, Screen, Seated, Sight, Sitting, Terminal, process,
-    screen::{any, bare, shows},
+    screen::{any, asks, bare, is_choice, shows},
 };
 use crate::vendor::{
     Call, Conversation, ToolServer,
@@ -33,7 +33,7 @@ const DIALOG: [&str; 6] = [
 ];
 
 /// What dialogs ask.
-const QUESTIONS: [&str; 12] = [
+const QUESTIONS: [&str; 11] = [
     "Do you want",
     "Would you like",
     "Quick safety check",
@@ -41,7 +41,6 @@ const QUESTIONS: [&str; 12] = [
     "Do you trust",
     "Choose the text style",
     "Select login method",
-    "Bypass Permissions mode",
     "Ready to code?",
     "Resume from summary",
     "is not supported",
@@ -100,18 +99,17 @@ impl Terminal for Claude {
     fn sight(&self, screen: &Screen<'_>) -> Sight {
         let lines = screen.lines();
         // A dialog takes the place of the input box, below whatever was said before.
-        let tail = screen.tail(40);
-        if any(&screen.tail(4), &DIALOG) {
-            return Screen::asks(&tail, &QUESTIONS)
-                .unwrap_or_else(|| Sight::waiting(first_of_dialog(&lines)));
+        let Some((_, below)) = input_box(&lines) else {
+            let dialog = dialog(&lines);
+            let known = any(dialog, &QUESTIONS) || any(&screen.tail(4), &DIALOG);
+            return if known { asks(dialog, &QUESTIONS) } else { Sight::Starting };
+        };
+        if any(below, &DIALOG) {
+            return asks(below, &QUESTIONS);
         }
-        if input_box(&lines).is_none() {
-            return Screen::asks(&screen.tail(20), &QUESTIONS).unwrap_or(Sight::Starting);
-        }
-        let below = screen.tail(8);
-        let spins = screen.title.starts_with(['◐', '◑', '◒', '◓'])
-            || screen.title.starts_with(|c: char| ('\u{2800}'..='\u{28ff}').contains(&c));
-        match spins || any(&below, &["esc to interrupt"]) {
+        // In some terminals the title turns while it works, in others it does not.
+        match screen.title.starts_with(['◐', '◑', '◒', '◓']) || any(below, &["esc to interrupt"])
+        {
             true => Sight::Busy,
             false => Sight::Idle,
         }
@@ -146,23 +144,30 @@ impl Terminal for Claude {
     }
 
     fn unsent(&self, screen: &Screen<'_>, first_line: &str) -> Option<bool> {
-        let text = input_box(&screen.lines())?;
-        Some(!text.is_empty() && (text.starts_with("[Pasted text") || shows(text, first_line)))
+        let lines = screen.lines();
+        let (text, _) = input_box(&lines)?;
+        Some(text.starts_with("[Pasted text") || shows(text, first_line))
     }
 }
 
-/// The first line of what stands in the input box: between two rules, after its mark.
-fn input_box<'a>(lines: &[&'a str]) -> Option<&'a str> {
+/// The first line of what stands in the input box, between two rules and after its mark; and the
+/// lines below.
+fn input_box<'a, 'l>(lines: &'l [&'a str]) -> Option<(&'a str, &'l [&'a str])> {
     let rule = |line: &&str| line.starts_with("────");
     let end = lines.iter().rposition(rule)?;
     let start = lines.get(..end)?.iter().rposition(rule)?;
     let line = lines.get(start + 1)?;
-    Some(bare(line.strip_prefix('❯').or_else(|| line.strip_prefix('>'))?))
+    Some((bare(line.strip_prefix(['❯', '>', '!'])?), lines.get(end + 1..)?))
 }
 
-/// The line that a dialog begins with, below the last rule.
-fn first_of_dialog<'a>(lines: &[&'a str]) -> &'a str {
-    let start = lines.iter().rposition(|line| line.starts_with("────")).map_or(0, |at| at + 1);
-    let rest = lines.get(start..).unwrap_or_default();
-    rest.iter().map(|line| bare(line)).find(|line| !line.is_empty()).unwrap_or("It has a question.")
+/// A dialog: what is below the last rule, or the one before where only choices are below that.
+fn dialog<'a, 'l>(lines: &'l [&'a str]) -> &'l [&'a str] {
+    let begins = |at: &usize| {
+        let rule =
+            lines.get(*at).is_some_and(|line| line.starts_with("────") || line.starts_with("▔▔▔▔"));
+        let mut below = lines.iter().skip(at + 1).filter(|line| !line.trim().is_empty());
+        rule && below.next().is_some_and(|line| !is_choice(line))
+    };
+    let start = (0..lines.len()).rev().find(begins).map_or(0, |at| at + 1);
+    lines.get(start..).unwrap_or_default()
 }

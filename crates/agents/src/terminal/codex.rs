@@ -11,7 +11,7 @@ use segue_core::Permission;
 
 use super::{
     Manners, Screen, Seated, Sight, Sitting, Terminal, process,
-    screen::{any, shows},
+    screen::{any, asks, is_choice, shows},
 };
 use crate::vendor::{
     Call, Conversation,
@@ -21,28 +21,30 @@ use crate::vendor::{
 #[derive(Clone, Copy, Debug)]
 pub struct Codex;
 
-const QUESTIONS: [&str; 11] = [
+const QUESTIONS: [&str; 10] = [
     "Would you like to",
     "Do you want to",
     "Do you trust",
     "Allow command?",
     "Allow Codex",
-    "Action Required",
     "Update available",
-    "Sign in with",
+    "Choose how you want",
     "is open in another app",
-    "Choose working directory",
+    "Working directory",
     "Select Model",
 ];
 
-/// At the bottom of every dialog.
-const DIALOG: [&str; 6] = [
-    "Press enter to c",
-    "enter to submit",
+/// In the last line of every dialog.
+const DIALOG: [&str; 9] = [
+    "Press enter to",
+    "enter to ",
+    "enter select",
+    "enter continue",
+    "enter submit",
     "esc to cancel",
     "esc to go back",
-    "Press any key",
-    "enter to select",
+    "esc back",
+    "esc/^c",
 ];
 
 impl Terminal for Codex {
@@ -86,16 +88,19 @@ impl Terminal for Codex {
     }
 
     fn sight(&self, screen: &Screen<'_>) -> Sight {
-        let tail = screen.tail(40);
-        if any(&screen.tail(3), &DIALOG) || screen.title.contains("Action Required") {
-            return Screen::asks(&tail, &QUESTIONS)
-                .unwrap_or_else(|| Sight::waiting("It has a question."));
+        let lines = screen.lines();
+        if input_box(&lines).is_none() {
+            let dialog = dialog(&lines);
+            let known = any(&screen.tail(1), &DIALOG)
+                || any(dialog, &QUESTIONS)
+                || screen.title.contains("Action Required");
+            return if known { asks(dialog, &QUESTIONS) } else { Sight::Starting };
         }
-        if input_box(screen).is_none() {
-            return Screen::asks(&tail, &QUESTIONS).unwrap_or(Sight::Starting);
+        if screen.title.contains("Action Required") {
+            return asks(dialog(&lines), &QUESTIONS);
         }
         let spins = screen.title.starts_with(|c: char| ('\u{2800}'..='\u{28ff}').contains(&c));
-        match spins || any(&screen.tail(12), &["esc to interrupt"]) {
+        match spins || any(&screen.tail(16), &["esc to interrupt"]) {
             true => Sight::Busy,
             false => Sight::Idle,
         }
@@ -117,12 +122,25 @@ impl Terminal for Codex {
     }
 
     fn unsent(&self, screen: &Screen<'_>, first_line: &str) -> Option<bool> {
-        let text = input_box(screen)?;
+        let text = input_box(&screen.lines())?;
         Some(text.starts_with("[Pasted Content") || shows(text, first_line))
     }
 }
 
-/// What stands after the last mark of an input box.
-fn input_box<'a>(screen: &Screen<'a>) -> Option<&'a str> {
-    screen.tail(12).into_iter().rev().find_map(|line| line.strip_prefix('›')).map(str::trim)
+/// What stands after the last mark, if that is an input box: below it there is more of it and the
+/// lines of the status, all of them indented. A list to choose from begins with a mark too.
+fn input_box<'a>(lines: &[&'a str]) -> Option<&'a str> {
+    let at = lines.iter().rposition(|line| line.starts_with('›'))?;
+    let (line, below) = (lines.get(at)?, lines.get(at + 1..)?);
+    let inside = |line: &&str| line.is_empty() || line.starts_with("  ");
+    let list = is_choice(line) && below.iter().any(|line| is_choice(line));
+    let dialog = list || below.last().is_some_and(|last| any(&[*last], &DIALOG));
+    (!dialog && below.iter().all(inside)).then(|| line.trim_start_matches('›').trim())
+}
+
+/// What the screen ends with, below whatever was said.
+fn dialog<'a, 'l>(lines: &'l [&'a str]) -> &'l [&'a str] {
+    let apart = |line: &&str| !line.is_empty() && !line.starts_with([' ', '›', '>', '↓', '↑']);
+    let start = lines.iter().rposition(apart).map_or(0, |at| at + 1);
+    lines.get(start..).unwrap_or_default()
 }

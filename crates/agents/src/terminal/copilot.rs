@@ -10,23 +10,14 @@ use serde_json::json;
 
 use super::{
     Manners, Screen, Seated, Sight, Sitting, Terminal, process,
-    screen::{any, shows},
+    screen::{any, asks, bottom_box, shows},
 };
 use crate::vendor::{Call, Conversation, ToolServer, copilot::home};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Copilot;
 
-const QUESTIONS: [&str; 8] = [
-    "Do you want to",
-    "Do you trust",
-    "Confirm folder trust",
-    "Session in use",
-    "Allow Copilot",
-    "Would you like",
-    "Please use /login",
-    "Select Model",
-];
+const QUESTIONS: [&str; 3] = ["Do you want to", "Do you trust", "Session in use"];
 
 /// At the bottom of every dialog.
 const DIALOG: [&str; 4] = ["to navigate", "enter to select", "esc to cancel", "Enter to confirm"];
@@ -74,15 +65,18 @@ impl Terminal for Copilot {
     }
 
     fn sight(&self, screen: &Screen<'_>) -> Sight {
-        let tail = screen.tail(30);
-        if any(&screen.tail(3), &DIALOG) {
-            return Screen::asks(&tail, &QUESTIONS)
-                .unwrap_or_else(|| Sight::waiting("It has a question."));
+        let lines = screen.lines();
+        let dialog = bottom_box(&lines);
+        if let Some(dialog) = dialog {
+            return asks(dialog, &QUESTIONS);
         }
-        if input_box(screen).is_none() {
-            return Screen::asks(&tail, &QUESTIONS).unwrap_or(Sight::Starting);
+        if any(&screen.tail(1), &DIALOG) {
+            return asks(&[], &QUESTIONS);
         }
-        match any(&screen.tail(3), &["esc interrupt", "Esc to cancel"]) {
+        if input_box(&lines).is_none() {
+            return Sight::Starting;
+        }
+        match any(&screen.tail(2), &["esc esc ", "◉ ", "◎ ", "○ "]) {
             true => Sight::Busy,
             false => Sight::Idle,
         }
@@ -107,14 +101,13 @@ impl Terminal for Copilot {
     }
 
     fn unsent(&self, screen: &Screen<'_>, first_line: &str) -> Option<bool> {
-        let text = input_box(screen)?;
+        let text = input_box(&screen.lines())?;
         Some(text.starts_with("[Paste") || shows(text, first_line))
     }
 }
 
 /// What stands in the input box: between two rules, after its mark.
-fn input_box<'a>(screen: &Screen<'a>) -> Option<&'a str> {
-    let lines = screen.lines();
+fn input_box<'a>(lines: &[&'a str]) -> Option<&'a str> {
     let rule = |line: &&str| line.starts_with("────");
     let end = lines.iter().rposition(rule)?;
     let start = lines.get(..end)?.iter().rposition(rule)?;

@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use segue_core::Permission;
 
-use super::{Manners, Screen, Seated, Sight, Sitting, Terminal, screen::any};
+use super::{
+    Manners, Screen, Seated, Sight, Sitting, Terminal,
+    screen::{any, asks},
+};
 use crate::vendor::{Call, Conversation};
 
 #[derive(Clone, Copy, Debug)]
@@ -64,8 +67,8 @@ impl Terminal for Cursor {
 
     fn sight(&self, screen: &Screen<'_>) -> Sight {
         let tail = screen.tail(15);
-        if let Some(question) = Screen::asks(&tail, &QUESTIONS) {
-            return question;
+        if any(&tail, &QUESTIONS) {
+            return asks(&tail, &QUESTIONS);
         }
         if tail.is_empty() {
             return Sight::Starting;

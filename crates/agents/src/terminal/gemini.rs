@@ -9,7 +9,7 @@ use segue_core::Permission;
 
 use super::{
     Manners, Screen, Seated, Sight, Sitting, Terminal,
-    screen::{any, shows},
+    screen::{any, asks, bottom_box, shows},
 };
 use crate::vendor::{Call, Conversation, Vendor as _, gemini, gemini::home};
 
@@ -25,18 +25,8 @@ decision = \"deny\"
 priority = 999
 ";
 
-const QUESTIONS: [&str; 10] = [
-    "Do you trust",
-    "Allow execution",
-    "Apply this change?",
-    "Do you want",
-    "Would you like",
-    "How would you like to authenticate",
-    "Enter Gemini API Key",
-    "Action Required",
-    "Session in use",
-    "Ready to start implementation?",
-];
+const QUESTIONS: [&str; 4] =
+    ["Do you trust", "Allow execution", "Apply this change?", "Do you want to"];
 
 impl Terminal for Gemini {
     fn name(&self) -> &'static str {
@@ -85,14 +75,11 @@ impl Terminal for Gemini {
     }
 
     fn sight(&self, screen: &Screen<'_>) -> Sight {
-        let tail = screen.tail(30);
-        let dialog = any(&tail, &["● 1. ", "(Use Enter to select", "Press 'Esc' to cancel"]);
-        if screen.title.starts_with('✋') || dialog {
-            return Screen::asks(&tail, &QUESTIONS)
-                .unwrap_or_else(|| Sight::waiting("It has a question."));
-        }
-        if input_box(screen).is_none() {
-            return Screen::asks(&tail, &QUESTIONS).unwrap_or(Sight::Starting);
+        let lines = screen.lines();
+        if input_box(&lines).is_none() || screen.title.starts_with('✋') {
+            let known = bottom_box(&lines);
+            let known = known.or(screen.title.starts_with('✋').then_some(&*lines));
+            return known.map_or(Sight::Starting, |dialog| asks(dialog, &QUESTIONS));
         }
         match screen.title.starts_with('✦') || any(&screen.tail(14), &["(esc to cancel"]) {
             true => Sight::Busy,
@@ -109,15 +96,20 @@ impl Terminal for Gemini {
     }
 
     fn unsent(&self, screen: &Screen<'_>, first_line: &str) -> Option<bool> {
-        let text = input_box(screen)?;
+        let text = input_box(&screen.lines())?;
         Some(text.starts_with("[Pasted Text") || shows(text, first_line))
     }
 }
 
-/// What stands in the input box: below a rule of lower halves, after its mark.
-fn input_box<'a>(screen: &Screen<'a>) -> Option<&'a str> {
-    let tail = screen.tail(20);
-    let rule = tail.iter().rposition(|line| line.starts_with("▄▄▄▄"))?;
-    let line = tail.get(rule + 1)?.trim_start();
-    line.strip_prefix(['>', '*', '!']).map(str::trim)
+/// What stands in the input box: between two rules of half lines, after its mark, with no more than
+/// the lines of the status below. What was said stands between such rules too.
+fn input_box<'a>(lines: &[&'a str]) -> Option<&'a str> {
+    let start = lines.iter().rposition(|line| line.starts_with("▄▄▄▄"))?;
+    let end = lines.iter().rposition(|line| line.starts_with("▀▀▀▀"))?;
+    let below = lines.get(end + 1..)?.iter().filter(|line| !line.trim().is_empty());
+    let status = |line: &&str| !line.trim_start().starts_with(['╭', '│', '✦', '✓', '⊶', 'ℹ', '✕']);
+    if end < start || below.clone().count() > 4 || !below.copied().all(|line| status(&line)) {
+        return None;
+    }
+    lines.get(start + 1)?.trim_start().strip_prefix(['>', '*', '!']).map(str::trim)
 }

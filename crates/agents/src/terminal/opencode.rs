@@ -9,7 +9,7 @@ use std::time::Duration;
 use segue_core::Permission;
 
 use super::{
-    Manners, Screen, Seated, Sight, Sitting, Terminal,
+    ASKS, Manners, Screen, Seated, Sight, Sitting, Terminal,
     screen::{any, bare, shows},
 };
 use crate::vendor::{
@@ -19,15 +19,6 @@ use crate::vendor::{
 
 #[derive(Clone, Copy, Debug)]
 pub struct OpenCode;
-
-const QUESTIONS: [&str; 6] = [
-    "Permission required",
-    "Reject permission",
-    "Always allow",
-    "Update Available",
-    "Connect a provider",
-    "Select model",
-];
 
 const DIALOG: [&str; 5] =
     ["enter confirm", "△ Permission required", "Allow once", "enter submit", "esc dismiss"];
@@ -73,8 +64,7 @@ impl Terminal for OpenCode {
     fn sight(&self, screen: &Screen<'_>) -> Sight {
         let tail = screen.tail(30);
         if any(&screen.tail(12), &DIALOG) {
-            return Screen::asks(&tail, &QUESTIONS)
-                .unwrap_or_else(|| Sight::waiting("It has a question."));
+            return asked(&tail);
         }
         let below = screen.tail(8);
         if any(&below, &["esc interrupt", "esc again to interrupt"]) {
@@ -107,6 +97,21 @@ impl Terminal for OpenCode {
         let inside: Vec<&str> = inside.collect();
         let held = |line: &&str| line.starts_with("[Pasted ") || shows(line, first_line);
         Some(inside.iter().any(held))
+    }
+}
+
+/// What it wants to do stands below what it wants for it.
+fn asked(tail: &[&str]) -> Sight {
+    let lines = tail.iter().map(|line| bare(line));
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    match lines.iter().rposition(|line| line.contains("Permission required")) {
+        Some(at) => match lines.get(at + 1) {
+            Some(what) => {
+                Sight::waiting(&format!("Permission required: {}", what.trim_start_matches("# ")))
+            }
+            None => Sight::waiting("Permission required"),
+        },
+        None => Sight::waiting(ASKS),
     }
 }
 

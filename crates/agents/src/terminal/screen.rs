@@ -1,6 +1,6 @@
 //! What is seen of a pane, and how one looks for something there.
 
-use super::Sight;
+use super::{ASKS, Sight};
 
 /// What is seen of a pane.
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +39,35 @@ impl<'a> Screen<'a> {
         lines.drain(..lines.len().saturating_sub(most));
         lines
     }
+}
 
-    /// The last of the lines with one of these words, as a question.
-    pub(super) fn asks(lines: &[&str], words: &[&str]) -> Option<Sight> {
-        let line = lines.iter().rev().find(|line| words.iter().any(|word| line.contains(word)))?;
-        Some(Sight::waiting(bare(line)))
+/// What a dialog asks: its last line with one of the words for that, else its last line that ends
+/// like a question, else its first line.
+pub(super) fn asks(dialog: &[&str], words: &[&str]) -> Sight {
+    let mut lines: Vec<&str> = dialog.iter().map(|line| bare(line)).collect();
+    lines.retain(|line| !line.is_empty());
+    let word = |line: &&&str| words.iter().any(|word| line.contains(word));
+    let found = lines.iter().rev().find(word);
+    let found = found.or_else(|| lines.iter().rev().find(|line| line.ends_with('?')));
+    Sight::waiting(found.or(lines.first()).copied().unwrap_or(ASKS))
+}
+
+/// The framed box that the screen ends with.
+pub(super) fn bottom_box<'l, 'a>(lines: &'l [&'a str]) -> Option<&'l [&'a str]> {
+    let framed = |line: &&str| line.trim_start().starts_with(['│', '╭', '╰', '├']);
+    let last = lines.last()?;
+    if !last.trim_start().starts_with('╰') {
+        return None;
     }
+    let above = lines.iter().rposition(|line| !framed(line)).map_or(0, |at| at + 1);
+    lines.get(above..)
+}
+
+/// Whether a line is one of those to choose from: `2. Yes`, after any mark.
+pub(super) fn is_choice(line: &str) -> bool {
+    let line = line.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let digits = line.chars().take_while(char::is_ascii_digit).count();
+    digits > 0 && line.get(digits..).is_some_and(|rest| rest.starts_with(". "))
 }
 
 /// Whether any of the lines has any of the words.

@@ -51,7 +51,7 @@ pub(super) fn environment(url: &str) -> Vec<(&'static str, String)> {
     let versioned = ["COPILOT_PROVIDER_BASE_URL", "OPENAI_BASE_URL"];
     let models = ["COPILOT_MODEL", "OPENAI_MODEL"];
     let mut all: Vec<_> = quiet.map(|(name, value)| (name, value.to_owned())).into();
-    all.extend(keys.map(|name| (name, "dummy".to_owned())));
+    all.extend(keys.map(|name| (name, super::KEY.to_owned())));
     all.extend(servers.map(|name| (name, url.to_owned())));
     all.extend(versioned.map(|name| (name, format!("{url}/v1"))));
     all.extend(models.map(|name| (name, MODEL.to_owned())));
@@ -69,7 +69,7 @@ pub(super) fn write(home: &Path, url: &str) -> io::Result<()> {
     json(".pi/agent/settings.json", &pi())
 }
 
-fn put(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn put(path: &Path, text: &str) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         fs::create_dir_all(parent)?;
     }

@@ -166,6 +166,14 @@ impl Remembered {
                 if !text.is_empty() && text != INTERRUPTED {
                     history.text(text);
                 }
+                // Where it writes all its messages anew, calls are parts like any other.
+                for part in self.parts() {
+                    if let Some(id) = json::text(part, &["functionCall", "id"])
+                        && !self.tool_calls.iter().any(|call| call.id == id)
+                    {
+                        history.call(id);
+                    }
+                }
                 for call in &self.tool_calls {
                     history.call(&*call.id);
                     if call.result.as_array().is_some_and(|parts| !parts.is_empty()) {
