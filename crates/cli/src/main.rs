@@ -13,7 +13,7 @@ use std::{ffi::OsString, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 use segue_core::Exit;
-use segue_runner::guardian;
+use segue_runner::{guardian, order};
 use segue_view::style;
 
 use crate::{
@@ -47,6 +47,11 @@ fn main() -> ExitCode {
     // Before anything else: a guardian has to stand when its owner may already be dying.
     if first.as_ref().is_some_and(|first| first == guardian::ARGUMENT) {
         return guardian::main(args);
+    }
+    if first.as_ref().is_some_and(|first| first == order::ARGUMENT) {
+        let error = order::obey(args.next().unwrap_or_default().as_ref());
+        say(&format!("error: {error}"));
+        return ExitCode::from(Exit::AgentMissing.code());
     }
     let in_background = first.as_ref().is_some_and(|first| first == background::ARGUMENT);
     if in_background {

@@ -29,6 +29,8 @@ pub const IDENTITY: &str = "session.json";
 pub const PACKET: &str = "resume.json";
 /// The directory with the sessions of those who review this one.
 pub const REVIEWERS: &str = "reviewers";
+/// Where the sessions of a crew's members are.
+pub const MEMBERS: &str = "members";
 const HERE: &str = "here";
 
 /// After so many events the snapshot is renewed, so that a crash leaves a short tail to fold.
@@ -95,21 +97,24 @@ impl Session {
         &self.disk
     }
 
-    /// The sessions within this one, by name: those of its reviewers.
+    /// The sessions within this one, by their places in it: `reviewers/claude`, `members/coder`.
     pub fn parts(&self) -> Result<Vec<(String, Session)>> {
-        let dir = self.dir.join(REVIEWERS);
-        let mut names = match self.disk.list(&dir) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            names => names.at(&dir)?,
-        };
-        // A dot first is one that is just being made.
-        names.retain(|name| !name.starts_with('.'));
-        names.sort_unstable();
-        let open = |name: String| {
-            let session = Session::open(Arc::clone(&self.disk), &dir.join(&name))?;
-            Ok((name, session))
-        };
-        names.into_iter().map(open).collect()
+        let mut found = Vec::new();
+        for kind in [REVIEWERS, MEMBERS] {
+            let dir = self.dir.join(kind);
+            let mut names = match self.disk.list(&dir) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                names => names.at(&dir)?,
+            };
+            // A dot first is one that is just being made.
+            names.retain(|name| !name.starts_with('.'));
+            names.sort_unstable();
+            for name in names {
+                let session = Session::open(Arc::clone(&self.disk), &dir.join(&name))?;
+                found.push((format!("{kind}/{name}"), session));
+            }
+        }
+        Ok(found)
     }
 
     /// How the journal goes on after what was read.

@@ -42,6 +42,7 @@ use segue_core::{
     inbox::{Control, Message},
     state::{Crew, CrewMember as Member, Phase},
 };
+pub use segue_journal::session::MEMBERS;
 use segue_journal::{Clock, Home, Session, inbox, lock::Holder};
 use segue_runner::{
     Halt, Interrupt, Observer, Supervisor, briefing,
@@ -59,9 +60,6 @@ pub use self::join::{Way, ways};
 
 /// Who the crew's own words are from: the first prompt, and what brings somebody back.
 pub const CREW: &str = "crew";
-
-/// The directory with the members' own sessions.
-pub const MEMBERS: &str = "members";
 
 /// How often is looked: while something is on its way, and else.
 const SOON: Duration = Duration::from_millis(100);

@@ -92,6 +92,8 @@ pub struct Leavings {
     gone: bool,
     /// The last checkpoint, where it has files that the worktree's base has not.
     kept: bool,
+    /// The same of the sessions within it.
+    parts: Vec<Leavings>,
 }
 
 fn counted(count: usize, what: &str) -> String {
@@ -123,14 +125,16 @@ impl Leavings {
         let kept = made.zip(last).zip(snapshots.as_ref()).is_some_and(|((known, last), all)| {
             all.diff_text(&known.plan.base, last, 1).is_ok_and(|(text, _)| !text.is_empty())
         });
-        Self { snapshots, prefix: references(session), tree, gone, kept }
+        let parts = session.parts().unwrap_or_default();
+        let parts = parts.iter().map(|(_, part)| Self::of(part)).collect();
+        Self { snapshots, prefix: references(session), tree, gone, kept, parts }
     }
 
     /// What would be lost with it and is nowhere else, in words.
     #[must_use]
     pub fn loss(&self) -> Vec<String> {
-        let Some((plan, held)) = &self.tree else { return Vec::new() };
-        let mut lines = Vec::new();
+        let mut lines: Vec<String> = self.parts.iter().flat_map(Self::loss).collect();
+        let Some((plan, held)) = &self.tree else { return lines };
         if !held.files.is_empty() {
             let (files, path) =
                 (counted(held.files.len(), "uncommitted file"), plan.path.display());
@@ -152,13 +156,13 @@ impl Leavings {
     #[must_use]
     pub fn checkpoints(&self) -> usize {
         let refs = self.snapshots.as_ref().and_then(|all| all.list(&self.prefix).ok());
-        refs.map_or(0, |refs| refs.len())
+        refs.map_or(0, |refs| refs.len()) + self.parts.iter().map(Self::checkpoints).sum::<usize>()
     }
 
     /// Clears it away. Returns what did not work.
     #[must_use]
     pub fn remove(self) -> Vec<String> {
-        let mut trouble = Vec::new();
+        let mut trouble: Vec<String> = self.parts.into_iter().flat_map(Self::remove).collect();
         if let Some((plan, _)) = &self.tree
             && (plan.path.exists() || self.gone)
         {

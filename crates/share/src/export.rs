@@ -17,7 +17,7 @@ use rustix::fs::OFlags;
 use segue_core::{Identity, inbox::Message};
 use segue_journal::{
     Session, inbox,
-    session::{self, IDENTITY, JOURNAL, REVIEWERS},
+    session::{self, IDENTITY, JOURNAL},
 };
 
 use crate::{
@@ -87,7 +87,7 @@ pub fn export(
     for (name, part) in session.parts()? {
         let identity = sound(&part)?;
         items.extend(session_items(&part, &identity)?.into_iter().map(|item| {
-            let name = format!("{REVIEWERS}/{name}/{}", item.name);
+            let name = format!("{name}/{}", item.name);
             Item { name, ..item }
         }));
     }

@@ -18,7 +18,7 @@ use segue_journal::{
     home::Located,
     inbox,
     repair::{self, Problem},
-    session::{self, IDENTITY, JOURNAL, REVIEWERS},
+    session::{self, IDENTITY, JOURNAL},
 };
 
 use crate::{
@@ -210,8 +210,8 @@ fn check(bundle: &Path, manifest: &Manifest, home: &Home, staging: &Staging) -> 
         Session::open(Arc::clone(disk), staging.session()).map_err(|e| broken(JOURNAL, e))?;
     verify(&session).map_err(|(entry, why)| refuse(entry, Why::Session(why)))?;
     check_inbox(&**disk, staging.session()).map_err(|why| refuse("inbox", Why::Session(why)))?;
-    for (name, part) in session.parts().map_err(|e| broken(REVIEWERS, e))? {
-        let entry = |entry: &str| format!("{REVIEWERS}/{name}/{entry}");
+    for (name, part) in session.parts().map_err(|e| broken(JOURNAL, e))? {
+        let entry = |entry: &str| format!("{name}/{entry}");
         verify(&part).map_err(|(file, why)| refuse(&entry(file), Why::Session(why)))?;
     }
     Ok(session)

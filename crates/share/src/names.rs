@@ -1,7 +1,7 @@
 //! Which names a bundle may hold. One list for both sides, so that nothing is exported that an
 //! import refuses.
 
-use segue_journal::session::{IDENTITY, JOURNAL, REVIEWERS};
+use segue_journal::session::{IDENTITY, JOURNAL, MEMBERS, REVIEWERS};
 
 /// What one component of a path may have, everywhere.
 const MAX_COMPONENT: usize = 255;
@@ -46,8 +46,9 @@ pub(crate) fn is_session_file(path: &str) -> bool {
             rest.strip_suffix(".json").is_some_and(|id| is_plain(id) && !id.starts_with('.'))
         }
         // A session of its own, which has no others within it.
-        Some((REVIEWERS, rest)) => rest.split_once('/').is_some_and(|(name, rest)| {
-            !name.starts_with('.') && !rest.starts_with(REVIEWERS) && is_session_file(rest)
+        Some((REVIEWERS | MEMBERS, rest)) => rest.split_once('/').is_some_and(|(name, rest)| {
+            let within = [REVIEWERS, MEMBERS].iter().any(|dir| rest.starts_with(dir));
+            !name.starts_with('.') && !within && is_session_file(rest)
         }),
         Some(_) => false,
     }

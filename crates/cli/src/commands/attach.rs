@@ -20,7 +20,7 @@ use serde_json::json;
 
 use crate::{
     background::{self, AtWork},
-    commands::{go_on::Request, resume, run::Manner},
+    commands::{crew, go_on::Request, resume, run::Manner},
     context::{Context, print, say},
     error::{CommandError, CommandResult},
 };
@@ -45,6 +45,9 @@ pub(crate) struct Args {
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let found = context.find(args.session.as_deref())?;
     let session = found.open(&context.home)?;
+    if crew::is_crew(&session) {
+        return crew::show(context, &crew::Attach::of(found.selector()));
+    }
     let tmux = tmux(&session, &context.cwd)?;
     let holder = session.held_by()?;
     enter(context, &found, &session, &tmux, Work::Is(holder))
@@ -109,7 +112,7 @@ fn tmux(session: &Session, cwd: &Path) -> Result<Tmux, CommandError> {
     Tmux::find(session.state().workspace().unwrap_or(cwd)).map_err(tmux_error)
 }
 
-fn tmux_error(error: TmuxError) -> CommandError {
+pub(crate) fn tmux_error(error: TmuxError) -> CommandError {
     let message = error.to_string();
     match error {
         TmuxError::Missing => CommandError::failed(message)

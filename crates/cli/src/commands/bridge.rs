@@ -82,8 +82,10 @@ fn list(context: &Context, all: bool) -> CommandResult {
     let filter = Filter { repo, ..Filter::default() };
     let listing = context.index()?.query(&filter).map_err(view_error)?;
     let mut rows = Vec::new();
-    for row in
-        listing.rows.iter().filter(|row| matches!(row.loop_kind, LoopKind::Pair | LoopKind::Tasks))
+    for row in listing
+        .rows
+        .iter()
+        .filter(|row| matches!(row.loop_kind, LoopKind::Pair | LoopKind::Tasks | LoopKind::Crew))
     {
         let Ok(session) = context.home.open(&row.at) else { continue };
         let selector = row.number.map_or_else(|| row.at.id.to_string(), |n| n.to_string());

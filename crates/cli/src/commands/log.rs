@@ -1,7 +1,7 @@
 //! `segue log`: what happened in a session, event by event.
 
 use segue_core::{Event, Exit};
-use segue_journal::{repair, scan::Ending};
+use segue_journal::{Session, repair, scan::Ending};
 use segue_view::{
     json::event_json,
     render::{Detail, event_line},
@@ -33,8 +33,28 @@ pub(crate) struct Args {
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let session = context.find(args.session.as_deref())?.open(&context.home)?;
+    print_log(context, &session, args.last, args.verbose)
+}
+
+/// The log of a session in this directory.
+pub(super) fn show(
+    context: &Context,
+    dir: &str,
+    last: Option<usize>,
+    verbose: bool,
+) -> CommandResult {
+    let session = context.find(Some(dir))?.open(&context.home)?;
+    print_log(context, &session, last, verbose)
+}
+
+fn print_log(
+    context: &Context,
+    session: &Session,
+    last: Option<usize>,
+    verbose: bool,
+) -> CommandResult {
     let style = context.out();
-    let detail = if args.verbose { Detail::Full } else { Detail::Short };
+    let detail = if verbose { Detail::Full } else { Detail::Short };
     let show = |event: &Event| {
         if context.json {
             print(&event_json(event).to_string());
@@ -42,7 +62,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             print(&line);
         }
     };
-    let whole = match args.last {
+    let whole = match last {
         // Read from the end: the cost is that of what is shown, not of what was before.
         Some(last) => {
             let mut events: Vec<Event> = session.newest_first()?.take(last).collect();
@@ -62,8 +82,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let problem = match session.ending() {
         Ending::Clean if whole => None,
         // The snapshot bridges a broken line that a look at every line meets.
-        Ending::Clean => repair::verify(&session)?.problems.first().map(describe),
-        _ => problem_of(&session),
+        Ending::Clean => repair::verify(session)?.problems.first().map(describe),
+        _ => problem_of(session),
     };
     if let Some(problem) = problem {
         say(&format!("note: {problem}"));

@@ -7,6 +7,7 @@ mod bridge;
 mod caps;
 mod carry;
 mod config;
+mod crew;
 mod dashboard;
 mod demo;
 mod doctor;
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     Run(run::Args),
     Pair(Box<pair::Args>),
     Tasks(tasks::Args),
+    Crew(Box<crew::Args>),
     Resume(resume::Args),
     Handoff(handoff::Args),
     Rewind(rewind::Args),
@@ -79,6 +81,7 @@ impl Command {
             Self::Run(args) => run::run(context, args),
             Self::Pair(args) => pair::run(context, *args),
             Self::Tasks(args) => tasks::run(context, args),
+            Self::Crew(args) => crew::run(context, *args),
             Self::Bridge(args) => bridge::run(context, args),
             Self::Resume(args) => resume::run(context, args),
             Self::Handoff(args) => handoff::run(context, &args),

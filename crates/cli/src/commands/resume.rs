@@ -8,6 +8,7 @@ use segue_loops::rewind::Scope;
 use crate::{
     commands::{
         caps::{CapFlags, cap_words},
+        crew,
         go_on::{Back, Request, Where, go_on},
         pick, place,
     },
@@ -110,6 +111,15 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         Some(text) => context.find_resumable(Some(text)).map_err(|error| unquote(error, text))?,
         None => context.find_resumable(None)?,
     };
+    if crew::is_crew(&found.open(&context.home)?) {
+        return match request.prompt {
+            None => crew::up::go_on(context, &found, request.dry_run),
+            Some(_) => Err(CommandError::usage("a crew takes no prompt").hint(format!(
+                "say it to one of them: segue crew send {} MEMBER \"…\"",
+                found.selector()
+            ))),
+        };
+    }
     go_on(context, &found, request)
 }
 

@@ -19,6 +19,7 @@ use segue_view::{
 use serde_json::json;
 
 use crate::{
+    commands::crew,
     config::parse_duration,
     context::{Context, say},
     error::{CommandError, CommandResult},
@@ -46,6 +47,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let found = context.find(args.session.as_deref())?;
     let selector = found.selector();
     let session = found.open(&context.home)?;
+    if crew::is_crew(&session) {
+        return crew::take_down(context, &crew::Down::of(selector, args.wait));
+    }
     let Some(holder) = session.taken_by()? else {
         return tell(context, &session, &selector, false);
     };

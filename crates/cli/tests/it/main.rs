@@ -12,6 +12,8 @@ mod carry;
 #[cfg(test)]
 mod commands;
 #[cfg(test)]
+mod crew;
+#[cfg(test)]
 mod dashboard;
 #[cfg(test)]
 mod demo;

@@ -1,0 +1,132 @@
+//! `segue crew status`, `attach` and `log`: what everybody does.
+
+use std::io::{self, IsTerminal};
+
+use segue_core::{Exit, state::Phase};
+use segue_journal::Session;
+use segue_loops::crew::{MEMBERS, room};
+use segue_runner::tmux::Entered;
+use serde_json::json;
+
+use super::{attend, called, crew_of, find};
+use crate::{
+    commands::{attach::tmux_error, log},
+    context::{Context, print, say},
+    error::{CommandError, CommandResult},
+};
+
+/// What each of a crew does, and who waits for a person
+///
+/// Where nobody watches over a crew that is at work, somebody does again afterwards.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  segue crew status                 the latest crew of this repository
+  segue crew status auth --json | jq '.members[] | {name, state, vendor_session}'")]
+pub(crate) struct Status {
+    /// A name or a number
+    crew: Option<String>,
+}
+
+/// Show a crew's terminals
+#[derive(Debug, clap::Args)]
+pub(crate) struct Attach {
+    /// A name or a number
+    pub(super) crew: Option<String>,
+}
+
+/// What happened in a crew, or what one of its members was told and said
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  segue crew log auth               who came and went, what was said to whom
+  segue crew log auth coder         the coder's own conversation
+  segue crew log auth coder --json")]
+pub(crate) struct Log {
+    /// A name or a number
+    crew: Option<String>,
+    /// One of its members
+    member: Option<String>,
+    /// Only the last so many events
+    #[arg(long, short = 'n', value_name = "N")]
+    last: Option<usize>,
+    /// With times, and with the events that only matter to Segue
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+pub(crate) fn status(context: &Context, args: &Status) -> CommandResult {
+    let (found, session) = find(context, args.crew.as_deref())?;
+    if attend(context, &found, &session)? {
+        say(&format!("nobody watched over {}: somebody does again", called(&found, &session)));
+    }
+    let session = found.open(&context.home)?;
+    if context.json {
+        let mut told = segue_view::crew::json(session.state(), session.held_by()?.is_some());
+        told["session"] = json!(found.selector());
+        told["dir"] = json!(session.dir());
+        context.print_json(&told)?;
+        return Ok(Exit::Done);
+    }
+    table(context, &session)?;
+    if session.state().phase != Phase::Running {
+        say(&format!("down; bring it back: segue crew up --resume {}", called(&found, &session)));
+    }
+    Ok(Exit::Done)
+}
+
+pub(super) fn table(context: &Context, session: &Session) -> Result<(), CommandError> {
+    crew_of(session)?;
+    print(segue_view::crew::table(session.state(), &context.out(), context.now()).trim_end());
+    Ok(())
+}
+
+pub(crate) fn attach(context: &Context, args: &Attach) -> CommandResult {
+    let (found, session) = find(context, args.crew.as_deref())?;
+    attend(context, &found, &session)?;
+    let crew = crew_of(&session)?;
+    let name = called(&found, &session);
+    if crew.raised.headless {
+        return Err(CommandError::usage(format!("{name} works without terminals"))
+            .hint(format!("segue crew log {name} MEMBER")));
+    }
+    let room = room(&session, &name, &context.cwd).map_err(tmux_error)?;
+    let Some(there) = room.called().map_err(tmux_error)? else {
+        return Err(CommandError::failed(format!("nobody of {name} is at a terminal"))
+            .hint(format!("bring it back: segue crew up --resume {name}")));
+    };
+    let words = room.tmux().attach_words(&there);
+    if context.json {
+        context.print_json(&json!({ "tmux": { "name": there, "attach": words } }))?;
+        return Ok(Exit::Done);
+    }
+    if io::stdin().is_terminal() && io::stdout().is_terminal() {
+        match room.tmux().enter(&there).map_err(tmux_error)? {
+            Entered::Switched => return Ok(Exit::Done),
+            Entered::Left => {
+                say(&format!("{name} goes on: segue crew attach {name}"));
+                return Ok(Exit::Done);
+            }
+            Entered::InAnother => say("this terminal is in another server of tmux"),
+        }
+    }
+    print(&words);
+    Ok(Exit::Done)
+}
+
+pub(crate) fn log(context: &Context, args: &Log) -> CommandResult {
+    let (found, session) = find(context, args.crew.as_deref())?;
+    let dir = match &args.member {
+        None => found.dir,
+        Some(member) => {
+            let dir = session.dir().join(MEMBERS).join(member);
+            if !dir.is_dir() {
+                let parts = session.parts()?;
+                let names = parts.iter().filter_map(|(name, _)| name.split('/').nth(1));
+                let names = names.collect::<Vec<_>>().join(", ");
+                return Err(CommandError::usage(format!("there is no member {member}"))
+                    .hint(format!("there are: {names}")));
+            }
+            dir
+        }
+    };
+    log::show(context, &dir.display().to_string(), args.last, args.verbose)
+}

@@ -1,0 +1,89 @@
+//! `segue.toml`: found, read, and checked against what is installed.
+
+use std::path::{Path, PathBuf};
+
+use segue_agents::vendor;
+use segue_core::{
+    Exit,
+    crew::{self, FILE, Roster, template},
+};
+
+use crate::{
+    commands::{
+        run::workspace,
+        worker::{NATIVE, Wishes, hire},
+    },
+    context::Context,
+    error::CommandError,
+};
+
+/// A roster, and the directory that its file is in.
+#[derive(Debug)]
+pub(super) struct Sheet {
+    pub(super) roster: Roster,
+    pub(super) project: PathBuf,
+}
+
+/// Reads the file that was named, or the nearest one above.
+pub(super) fn read(context: &Context, named: Option<&Path>) -> Result<Sheet, CommandError> {
+    let path = match named {
+        Some(path) => {
+            let path = context.cwd.join(path);
+            if path.is_dir() { path.join(FILE) } else { path }
+        }
+        None => context
+            .cwd
+            .ancestors()
+            .map(|dir| dir.join(FILE))
+            .find(|path| path.is_file())
+            .ok_or_else(missing)?,
+    };
+    let text = std::fs::read_to_string(&path).map_err(|error| {
+        CommandError::usage(format!("{}: {error}", path.display()))
+            .hint("segue crew init writes one")
+    })?;
+    let project = workspace(&context.cwd, path.parent())?;
+    let names: Vec<String> = vendor::ALL.iter().map(|vendor| vendor.card().name).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).chain([NATIVE]).collect();
+    let exists = |file: &str| project.join(file).is_file();
+    let roster = crew::read(&text, &names, &exists).map_err(|wrong| {
+        CommandError::usage(format!("{} can't be used", path.display())).problems(wrong)
+    })?;
+    check_prompts(&roster, &project)?;
+    Ok(Sheet { roster, project })
+}
+
+fn missing() -> CommandError {
+    CommandError::new(Exit::Usage, format!("there is no {FILE} here, nor above"))
+        .hint("segue crew init writes one, with explanations")
+}
+
+/// Finds out now which prompt has a variable that nobody knows, and not when it is sent.
+fn check_prompts(roster: &Roster, project: &Path) -> Result<(), CommandError> {
+    let files = roster.agents.iter().filter_map(|spec| spec.prompt.as_deref());
+    let files = files.chain(roster.timers.iter().filter_map(|timer| timer.prompt.as_deref()));
+    let mut problems = Vec::new();
+    for file in files {
+        let path = project.join(file);
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?;
+        let found = template::render(file, &text, &template::Vars::default());
+        problems.extend(found.err().unwrap_or_default());
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(CommandError::usage("the prompts can't be used").problems(problems)),
+    }
+}
+
+/// Finds out now who can't work, and not when everybody else has been started.
+pub(super) fn check_agents(context: &Context, roster: &Roster) -> Result<(), CommandError> {
+    let config = context.config()?;
+    for spec in &roster.agents {
+        if let Some(agent) = &spec.agent {
+            let wishes = Wishes { model: spec.model.as_deref(), ..Wishes::default() };
+            hire(context, &config, agent, wishes)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,301 @@
+//! `segue crew up`: everybody is started, or brought back.
+
+use std::{path::PathBuf, time::Duration};
+
+use segue_agents::vendor::{self, World};
+use segue_core::{
+    Exit, Permission,
+    caps::Caps,
+    event::{CrewRaised, Doing, Start},
+    identity::LoopKind,
+    state::{Crew, CrewMember, Phase},
+};
+use segue_journal::{Durability, Session, home::NewSession};
+use segue_loops::crew::{Way, room, ways};
+use segue_runner::tmux::Tmux;
+use segue_view::{
+    select::{Found, name_taken},
+    style::Paint,
+};
+use serde_json::json;
+
+use super::{
+    attend, begin_watch, called, crew_of, look,
+    sheet::{self, Sheet},
+    wait_until,
+};
+use crate::{
+    commands::{
+        attach::check as check_tmux,
+        run::{check_free, check_git, repo_of},
+    },
+    config::parse_duration,
+    context::{Context, print, say, view_error},
+    error::{CommandError, CommandResult},
+};
+
+/// Start everybody of segue.toml, or bring a crew back
+///
+/// Each is a session of its own under the crew's name. What each is told first is typed in once it
+/// is ready, and never again.
+#[derive(Debug, Default, clap::Args)]
+#[command(after_help = "Examples:
+  segue crew up                     under the name in segue.toml, or that of the directory
+  segue crew up --session auth
+  segue crew up --session auth --worktree --branch auth
+  segue crew up --headless          without tmux: every message is a turn
+  segue crew up --resume auth       everybody back, each in its own conversation
+  segue crew up --resume auth --dry-run")]
+pub(crate) struct Args {
+    /// What the crew is called from now on
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    session: Option<String>,
+    /// Bring this crew back: a name or a number
+    #[arg(long, value_name = "NAME")]
+    resume: Option<String>,
+    /// A worktree and a branch of its own for everybody
+    #[arg(long, conflicts_with = "resume")]
+    worktree: bool,
+    /// What the branches begin with: BRANCH/coder
+    #[arg(long, value_name = "BRANCH", requires = "worktree")]
+    branch: Option<String>,
+    /// Without terminals: every message is a turn of its own
+    #[arg(long, conflicts_with = "resume")]
+    headless: bool,
+    /// Another file than the nearest segue.toml
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// How long to wait until everybody is ready; 0s for not at all
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    wait: Duration,
+}
+
+pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
+    if let Some(selector) = &args.resume {
+        let (found, session) = super::find(context, Some(selector))?;
+        return resume(context, &found, session, args);
+    }
+    let sheet = sheet::read(context, args.file.as_deref())?;
+    let name = args.session.clone().or_else(|| sheet.roster.name.clone()).unwrap_or_else(|| {
+        let dir = sheet.project.file_name().unwrap_or_default();
+        segue_runner::tmux::plain_name(&dir.to_string_lossy())
+    });
+    let mut index = context.index()?;
+    if let Some(row) = name_taken(&mut index, &name).map_err(view_error)? {
+        let found = context.find(Some(&row.selector()))?;
+        return there_already(context, args, &found, &name);
+    }
+    drop(index);
+    begin(context, args, sheet, name)
+}
+
+/// A crew of that name at work is left at work; one that was taken down is not begun anew unasked.
+fn there_already(context: &Context, args: &Args, found: &Found, name: &str) -> CommandResult {
+    let session = found.open(&context.home)?;
+    let fits = super::is_crew(&session) && session.state().phase == Phase::Running;
+    if !fits {
+        check_free(context, Some(name)).map_err(|error| {
+            error
+                .hint(format!("bring the crew back: segue crew up --resume {name}"))
+                .hint("or begin another one: segue crew up --session NAME")
+        })?;
+    }
+    if args.dry_run {
+        return plan(context, &session, name).map(|_| Exit::Done);
+    }
+    match attend(context, found, &session)? {
+        true => say(&format!("nobody watched over {name}: somebody does again")),
+        false => say(&format!("{name} is at work already")),
+    }
+    ready(context, found, args.wait)
+}
+
+fn begin(context: &Context, args: &Args, sheet: Sheet, name: String) -> CommandResult {
+    check_free(context, Some(&name))?;
+    sheet::check_agents(context, &sheet.roster)?;
+    let Sheet { roster, project } = sheet;
+    if !args.headless {
+        check_tmux(context)?;
+    }
+    if args.worktree || roster.agents.iter().any(|spec| spec.worktree) {
+        check_git(&project)?;
+    }
+    if args.dry_run {
+        for place in roster.places() {
+            say(&format!("  {}  new", place.member));
+        }
+        return Ok(Exit::Done);
+    }
+    let count = roster.places().len();
+    let new = NewSession {
+        repo: repo_of(&project)?,
+        workspace: project.clone(),
+        loop_kind: LoopKind::Crew,
+        agent: segue_loops::crew::CREW.to_owned(),
+        model: None,
+        permission: Permission::default(),
+        vendor_args: Vec::new(),
+        prompt: format!("{name}: a crew of {count}"),
+        proof: None,
+        proof_secs: None,
+        pair: None,
+        tasks: None,
+        caps: Caps::default(),
+        lineage: None,
+        packet: None,
+        fallback: Vec::new(),
+        worktree: false,
+        name: Some(name.clone()),
+        segue: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let (mut session, number) = context.home.create(new, &context.me(), &context.clock)?;
+    let (headless, worktrees) = (args.headless, args.worktree);
+    let branch = args.branch.clone();
+    let raised = CrewRaised { roster, project, headless, worktrees, branch };
+    session.append(raised, Durability::Synced)?;
+    drop(session);
+    let found = context.find(Some(&number.to_string()))?;
+    let session = found.open(&context.home)?;
+    begin_watch(context, &found, &session)?;
+    say(&format!("crew {name}: #{number}"));
+    ready(context, &found, args.wait)
+}
+
+/// Brings a crew back: whoever is still there is adopted, all others go on where they were.
+pub(crate) fn resume(
+    context: &Context,
+    found: &Found,
+    session: Session,
+    args: &Args,
+) -> CommandResult {
+    let name = called(found, &session);
+    if session.held_by()?.is_some() {
+        say(&format!("{name} is at work already"));
+        return ready(context, found, args.wait);
+    }
+    let raised = raised_again(context, &session, args.file.as_deref())?;
+    if !raised.headless {
+        check_tmux(context)?;
+    }
+    let lines = plan(context, &session, &name)?;
+    if args.dry_run {
+        return Ok(Exit::Done);
+    }
+    let (mut locked, _) = session.lock(&context.me(), context.clock.clone())?;
+    locked.append(raised, Durability::Synced)?;
+    drop((locked, lines));
+    let session = found.open(&context.home)?;
+    begin_watch(context, found, &session)?;
+    ready(context, found, args.wait)
+}
+
+/// `segue resume NAME` is the same.
+pub(crate) fn go_on(context: &Context, found: &Found, dry_run: bool) -> CommandResult {
+    let session = found.open(&context.home)?;
+    let args = Args { dry_run, wait: Duration::from_secs(60), ..Args::default() };
+    resume(context, found, session, &args)
+}
+
+/// The roster as it is now, where it can be read; else as it was.
+fn raised_again(
+    context: &Context,
+    session: &Session,
+    file: Option<&std::path::Path>,
+) -> Result<CrewRaised, CommandError> {
+    let before = crew_of(session)?.raised.clone();
+    let path = file.map_or_else(|| before.project.join(segue_core::crew::FILE), |file| file.into());
+    if file.is_none() && !path.is_file() {
+        say(&format!("note: {} is gone: everybody as they were", path.display()));
+        return Ok(before);
+    }
+    let Sheet { roster, .. } = sheet::read(context, Some(&path))?;
+    sheet::check_agents(context, &roster)?;
+    tell_changes(&before, &roster.places());
+    Ok(CrewRaised { roster, ..before })
+}
+
+fn tell_changes(before: &CrewRaised, now: &[segue_core::crew::Place]) {
+    let old = before.roster.places();
+    let is_in = |all: &[segue_core::crew::Place], member: &str| {
+        all.iter().any(|place| place.member == member)
+    };
+    for place in now.iter().filter(|place| !is_in(&old, &place.member)) {
+        say(&format!("  {}: new in segue.toml", place.member));
+    }
+    for place in old.iter().filter(|place| !is_in(now, &place.member)) {
+        say(&format!("  {}: no longer in segue.toml", place.member));
+    }
+}
+
+/// Says how everybody would come back.
+fn plan(context: &Context, session: &Session, name: &str) -> Result<Vec<String>, CommandError> {
+    let crew = crew_of(session)?;
+    let room = match crew.raised.headless {
+        true => None,
+        false => Tmux::find(&context.cwd).ok().and_then(|_| room(session, name, &context.cwd).ok()),
+    };
+    let world = World::here();
+    let remembers = |member: &CrewMember| remembers(crew, member, &world);
+    let look = context.err();
+    let mut lines = vec![format!("↻ resume {name} · crew of {}", crew.members.len())];
+    for (member, way) in ways(crew, session, room.as_ref(), &remembers) {
+        let how = match way {
+            Way::Adopted => "still there: adopted as it is",
+            Way::Started(Start::Resumed) => "by its vendor's own resume",
+            Way::Started(Start::Packet) => "its conversation is gone: told what is known of it",
+            Way::Started(_) => "new",
+        };
+        lines.push(format!("  {member}  {how}"));
+    }
+    for line in &lines {
+        say(&look.paint(Paint::Dim, line));
+    }
+    Ok(lines)
+}
+
+/// Whether the vendor still has a member's conversation.
+fn remembers(crew: &Crew, member: &CrewMember, world: &World) -> bool {
+    let agent = crew.spec(member).and_then(|spec| spec.agent.as_deref());
+    let (Some(vendor), Some(id)) = (agent.and_then(vendor::find), &member.vendor_session) else {
+        return false;
+    };
+    !matches!(vendor.history(world, &member.cwd, id), Ok(None))
+}
+
+/// Waits until everybody is there, and shows how they stand.
+fn ready(context: &Context, found: &Found, wait: Duration) -> CommandResult {
+    let settled = |session: &Session| {
+        session.state().phase != Phase::Running
+            || session.state().crew.as_ref().is_some_and(|crew| {
+                !crew.members.is_empty()
+                    && crew.members.len() >= crew.roster().places().len()
+                    && crew.members.iter().all(|member| {
+                        !member.starting && !matches!(member.doing, Doing::Starting | Doing::Down)
+                    })
+            })
+    };
+    let whole = wait_until(context, found, wait, settled)?.is_some();
+    let session = found.open(&context.home)?;
+    let name = called(found, &session);
+    if context.json {
+        let alive = session.held_by()?.is_some();
+        let mut told = segue_view::crew::json(session.state(), alive);
+        told["session"] = json!(found.selector());
+        told["dir"] = json!(session.dir());
+        context.print_json(&told)?;
+        return Ok(Exit::Done);
+    }
+    look::table(context, &session)?;
+    if !whole && !wait.is_zero() {
+        say("not everybody is ready yet: segue crew status");
+    }
+    let headless = session.state().crew.as_ref().is_some_and(|crew| crew.raised.headless);
+    print(&match headless {
+        true => format!("segue crew status {name}"),
+        false => format!("segue crew attach {name}"),
+    });
+    Ok(Exit::Done)
+}

@@ -1,0 +1,395 @@
+//! Crews in a real tmux, of agents that do what their flags say: up, killed, brought back, spoken to.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use segue_testkit::env::{Output, TestEnv};
+use serde_json::Value;
+
+use crate::support::{data, git, json, scripted_in_git, until};
+
+/// A crew in a tmux that only this test knows, ended with it.
+struct Lab {
+    env: TestEnv,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let (env, _) = scripted_in_git("");
+        fs::create_dir(env.path("t")).unwrap();
+        fs::create_dir_all(env.repo().join("prompts")).unwrap();
+        Self { env }
+    }
+
+    fn prepare(&self, mut command: Command) -> Command {
+        let vars = [("TERM", "xterm-256color"), ("SEGUE_TMUX_SOCKET", "crew")];
+        command.envs(vars).env("TMUX_TMPDIR", self.env.path("t")).env_remove("SEGUE_CLOCK");
+        command
+    }
+
+    fn try_segue(&self, args: &[&str]) -> Output {
+        Output::of(&mut self.prepare(self.env.command(args))).unwrap()
+    }
+
+    fn segue(&self, args: &[&str]) -> Output {
+        let output = self.try_segue(args);
+        assert_eq!(output.status, 0, "{args:?}: {}\n{}", output.stdout, output.stderr);
+        output
+    }
+
+    fn tmux(&self, args: &[&str]) -> Output {
+        let mut command = self.prepare(self.env.any("tmux"));
+        Output::of(command.args(["-L", "crew"]).args(args)).unwrap()
+    }
+
+    /// An entry for an agent that keeps a transcript.
+    fn agent(&self, id: &str, more: &str) -> String {
+        let program = Path::new(env!("CARGO_BIN_EXE_segue")).with_file_name("tui-agent");
+        assert!(program.exists(), "cargo build --workspace makes {}", program.display());
+        let transcript = self.env.path("{{agent}}.jsonl");
+        fs::write(self.env.repo().join(format!("prompts/{id}.md")), "You are {{agent}}.\n")
+            .unwrap();
+        let (program, transcript) = (program.display(), transcript.display());
+        format!(
+            "[[agents]]\nid = \"{id}\"\ncommand = \"{program} --transcript {transcript} --gap-ms 30 {more}\"\n\
+             ready = \"READY>\"\nbusy = \"WORKING\"\nwaiting = \"ALLOW THIS?\"\n\
+             transcript = \"{transcript}\"\nprompt = \"prompts/{id}.md\"\n"
+        )
+    }
+
+    fn roster(&self, text: &str) {
+        fs::write(self.env.repo().join("segue.toml"), text).unwrap();
+    }
+
+    fn status(&self) -> Value {
+        json(&self.segue(&["crew", "status", "--json"]).stdout)
+    }
+
+    fn member(&self, name: &str) -> Value {
+        let all = self.status();
+        let members = all["members"].as_array().unwrap();
+        members.iter().find(|one| one["name"] == name).cloned().unwrap_or_default()
+    }
+
+    /// Everything that an agent was ever told.
+    fn told(&self, name: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.env.path(&format!("{name}.jsonl"))).unwrap_or_default();
+        let lines = text.lines().map(json);
+        lines.filter_map(|line| line["prompt"].as_str().map(str::to_owned)).collect()
+    }
+
+    fn heard(&self, name: &str, text: &str) -> usize {
+        self.told(name).iter().map(|prompt| prompt.matches(text).count()).sum()
+    }
+
+    fn watcher(&self) -> Pid {
+        let dir = self.env.session_dir(1).unwrap();
+        let lock = fs::read_to_string(dir.join("lock")).unwrap();
+        let pid = json(&lock)["pid"].as_i64().unwrap();
+        Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
+    }
+
+    fn is_watched(&self) -> bool {
+        let shown = self.segue(&["show", "1", "--json"]);
+        !json(&shown.stdout)["holder"].is_null()
+    }
+
+    fn kill_watcher(&self) {
+        kill_process(self.watcher(), Signal::KILL).unwrap();
+        until("the lock is free", || !self.is_watched());
+    }
+
+    fn inbox(&self, name: &str) -> PathBuf {
+        self.env.session_dir(1).unwrap().join("inbox").join(name)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let output = self.try_segue(&["crew", "down"]);
+        self.tmux(&["kill-server"]);
+        if std::thread::panicking() {
+            eprintln!("{}", output.stderr);
+            let log = fs::read_to_string(self.env.home().join("logs/1.log")).unwrap_or_default();
+            let from = log.len().saturating_sub(6000);
+            eprintln!("{}", log.get(from..).unwrap_or_default());
+        }
+    }
+}
+
+#[test]
+fn everybody_is_told_once_and_comes_back_after_everything_was_killed() {
+    let lab = Lab::new();
+    lab.roster(&format!("{}{}", lab.agent("coder", "--start-ms 300"), lab.agent("tester", "")));
+    let up = lab.segue(&["crew", "up", "--session", "duo"]);
+    assert!(up.stdout.contains("segue crew attach duo"), "{}", up.stdout);
+    for name in ["coder", "tester"] {
+        until("the first prompt", || lab.heard(name, &format!("You are {name}.")) == 1);
+    }
+    lab.segue(&["crew", "send", "duo", "coder", "Mind the gap"]);
+    until("the message", || lab.heard("coder", "Mind the gap") == 1);
+    let before = lab.member("coder");
+    assert!(before["pane"].as_str().unwrap().starts_with('%'), "{before}");
+    assert!(before["pid"].as_u64().is_some() && before["spawned_at"].is_string(), "{before}");
+
+    lab.kill_watcher();
+    lab.tmux(&["kill-server"]);
+    let output = lab.segue(&["crew", "up", "--resume", "duo"]);
+    assert!(output.stderr.contains("coder  its conversation is gone"), "{}", output.stderr);
+    until("the packet", || lab.heard("coder", "Your earlier conversation is gone") == 1);
+    let packet = lab.told("coder").pop().unwrap();
+    assert!(packet.contains("Mind the gap"), "{packet}");
+    // Told in the packet, and not typed in again as a prompt of its own.
+    let again = lab.told("coder").iter().filter(|told| told.starts_with("You are coder.")).count();
+    assert_eq!(again, 1);
+    assert_ne!(lab.member("coder")["pid"], before["pid"]);
+    lab.segue(&["crew", "down", "duo"]);
+    assert!(lab.tmux(&["list-sessions"]).stdout.is_empty());
+    assert_eq!(json(&lab.segue(&["show", "1", "--json"]).stdout)["status"], "interrupted");
+}
+
+#[test]
+fn whoever_is_still_there_is_adopted_and_never_ended() {
+    let lab = Lab::new();
+    lab.roster(&format!("{}{}", lab.agent("coder", "--work-ms 2500"), lab.agent("coder-2", "")));
+    lab.segue(&["crew", "up", "--session", "duo"]);
+    until("both are told", || lab.told("coder").len() == 1 && lab.told("coder-2").len() == 1);
+    let pids = || ["coder", "coder-2"].map(|name| lab.member(name)["pid"].clone());
+    let before = pids();
+    lab.segue(&["crew", "send", "duo", "coder", "A long one"]);
+    until("it works", || lab.heard("coder", "A long one") == 1);
+    lab.kill_watcher();
+    lab.segue(&["bridge", "1", "send", "coder", "While nobody watched"]);
+    let output = lab.segue(&["crew", "status", "duo"]);
+    assert!(output.stderr.contains("nobody watched over duo"), "{}", output.stderr);
+    assert_eq!(pids(), before);
+    until("the message", || lab.heard("coder", "While nobody watched") == 1);
+    assert_eq!(lab.told("coder-2").len(), 1, "a name that begins alike");
+
+    // By hand, as a person would.
+    lab.kill_watcher();
+    let output = lab.segue(&["resume", "duo"]);
+    assert!(output.stderr.contains("coder  still there"), "{}", output.stderr);
+    assert_eq!(pids(), before);
+}
+
+#[test]
+fn a_dead_pane_comes_back_and_one_that_dies_again_and_again_is_given_up() {
+    let lab = Lab::new();
+    lab.roster(&format!("{}{}", lab.agent("coder", ""), lab.agent("broken", "--crash")));
+    lab.tmux(&["-f", "/dev/null", "new-session", "-d", "-s", "mine", "sleep 100"]);
+    lab.tmux(&["set-option", "-g", "base-index", "1"]);
+    lab.tmux(&["set-option", "-g", "pane-base-index", "1"]);
+    lab.tmux(&["set-option", "-g", "remain-on-exit", "on"]);
+    lab.tmux(&["set-option", "-g", "default-shell", "/bin/false"]);
+    lab.segue(&["crew", "up", "--session", "duo", "--wait", "0s"]);
+    until("it is told", || lab.told("coder").len() == 1);
+    let first = lab.member("coder");
+    let pid = i32::try_from(first["pid"].as_i64().unwrap()).unwrap();
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
+    until("another process", || {
+        let now = lab.member("coder");
+        now["state"] == "idle" && now["pid"] != first["pid"]
+    });
+    until("the end is said", || data(&lab.env, 1, "member.ended").len() >= 2);
+    until("it is given up", || lab.member("broken")["state"] == "degraded");
+    let ends = data(&lab.env, 1, "member.ended");
+    let broken: Vec<&Value> = ends.iter().filter(|end| end["member"] == "broken").collect();
+    assert_eq!(broken.len(), 6, "{broken:?}");
+    assert_eq!(broken.last().unwrap()["degraded"], true);
+    assert!(lab.tmux(&["has-session", "-t", "=mine"]).status == 0, "somebody else's session");
+}
+
+#[test]
+fn nothing_is_typed_while_an_agent_asks_and_the_person_is_shown_who() {
+    let lab = Lab::new();
+    lab.roster(&lab.agent("coder", "--ask-at 2"));
+    lab.segue(&["crew", "up", "--session", "one"]);
+    until("it is told", || lab.told("coder").len() == 1);
+    lab.segue(&["crew", "send", "one", "coder", "May you?"]);
+    until("it asks", || lab.member("coder")["state"] == "waiting");
+    lab.segue(&["crew", "send", "one", "coder", "Later"]);
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(lab.heard("coder", "Later"), 0);
+    let windows = lab.tmux(&["list-windows", "-a", "-F", "#{window_name}"]).stdout;
+    assert!(windows.contains("!coder"), "{windows}");
+    let pane = lab.member("coder")["pane"].as_str().unwrap().to_owned();
+    lab.tmux(&["send-keys", "-t", &pane, "y"]);
+    until("the rest", || lab.heard("coder", "Later") == 1);
+    let transcript = fs::read_to_string(lab.env.path("coder.jsonl")).unwrap();
+    assert!(!transcript.contains("denied"), "{transcript}");
+    let windows = lab.tmux(&["list-windows", "-a", "-F", "#{window_name}"]).stdout;
+    assert!(!windows.contains("!coder"), "{windows}");
+}
+
+#[test]
+fn members_come_and_go_and_files_are_messages() {
+    let lab = Lab::new();
+    let files = lab.agent("filer", "").replace("prompt =", "mail = \"files\"\nprompt =");
+    let group =
+        "[[groups]]\nid = \"pair\"\nagents = [\"coder\", \"tester\"]\nlayout = \"vertical\"\n";
+    let roster = [lab.agent("coder", ""), lab.agent("tester", ""), files, group.to_owned()];
+    lab.roster(&roster.concat());
+    lab.segue(&["crew", "up", "--session", "trio"]);
+    until("both are told", || lab.told("coder").len() == 1 && lab.told("tester").len() == 1);
+    let windows = lab.tmux(&["list-panes", "-a", "-F", "#{window_name} #{@segue_part}"]).stdout;
+    assert!(windows.contains("pair coder\n") && windows.contains("pair tester\n"), "{windows}");
+
+    lab.segue(&["crew", "add", "trio", "coder"]);
+    until("one more", || lab.heard("coder-2", "You are coder-2.") == 1);
+    lab.segue(&["crew", "remove", "trio", "tester"]);
+    assert_eq!(lab.member("tester"), Value::Null);
+
+    // Written under another name, and renamed; one to nobody; one that is an order.
+    let put = |to: &str, name: &str, text: &str| {
+        let dir = lab.inbox(to);
+        fs::create_dir_all(&dir).unwrap();
+        fs::write(dir.join(format!(".{name}")), text).unwrap();
+        fs::rename(dir.join(format!(".{name}")), dir.join(name)).unwrap();
+    };
+    put("coder", "1__from-filer__topic-x.md", "By a file");
+    put("nobody", "x.md", "Is there anybody?");
+    until("the file", || lab.heard("coder", "By a file") == 1);
+    assert_eq!(lab.heard("coder", "from filer:"), 1);
+    until("the dead letter", || {
+        lab.status()["dead_letters"][0]["reason"] == "there is no member nobody"
+    });
+    let before = lab.member("coder")["pid"].clone();
+    put("coder", "2__from-person__topic-_RESTART.md", "");
+    until("a restart", || {
+        let now = lab.member("coder");
+        now["state"] == "idle" && now["pid"] != before
+    });
+    lab.segue(&["crew", "send", "trio", "filer", "Read this"]);
+    let mail = lab.env.session_dir(1).unwrap().join("mail/filer");
+    until("the mail", || fs::read_dir(&mail).is_ok_and(|all| all.count() == 2));
+    assert!(lab.told("filer").is_empty());
+}
+
+#[test]
+fn writes_out_of_bounds_are_told_and_undone() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.env.repo().join("src")).unwrap();
+    let script = lab.env.path("writes.sh");
+    // Reads a prompt up to its last line, writes, and says that it is ready again.
+    fs::write(
+        &script,
+        "#!/bin/sh\nprintf 'READY>'\nwhile read line; do case \"$line\" in *GO*) clear; printf 'WORKING'; \
+         echo in > src/in.txt; echo out > out.txt; rm base.txt; sleep 1; clear; printf 'READY>';; esac; done\n",
+    )
+    .unwrap();
+    lab.env.write("base.txt", "base\n").unwrap();
+    git(&lab.env, &["add", "."]);
+    git(&lab.env, &["commit", "-qm", "base"]);
+    lab.roster(&format!(
+        "[[agents]]\nid = \"writer\"\ncommand = \"sh {}\"\nready = \"READY>\"\nbusy = \"WORKING\"\n\
+         write = [\"src\"]\nenforce = true\n",
+        script.display()
+    ));
+    lab.segue(&["crew", "up", "--session", "one"]);
+    lab.segue(&["crew", "send", "one", "writer", "GO"]);
+    until("it is told", || !data(&lab.env, 1, "scope.broken").is_empty());
+    let broken = data(&lab.env, 1, "scope.broken");
+    assert_eq!(broken[0]["paths"], serde_json::json!(["base.txt", "out.txt"]), "{broken:?}");
+    assert_eq!(
+        (&broken[0]["undone"], &broken[0]["members"][0]),
+        (&Value::Bool(true), &Value::from("writer"))
+    );
+    until("undone", || !lab.env.repo().join("out.txt").exists());
+    assert_eq!(fs::read_to_string(lab.env.repo().join("base.txt")).unwrap(), "base\n");
+    assert_eq!(fs::read_to_string(lab.env.repo().join("src/in.txt")).unwrap(), "in\n");
+    let kept = broken[0]["kept_in"].as_str().unwrap();
+    assert_eq!(git(&lab.env, &["show", &format!("{kept}:out.txt")]), "out\n");
+}
+
+#[test]
+fn a_thousand_messages_arrive_once_and_in_order_while_the_watcher_is_killed() {
+    let lab = Lab::new();
+    let names = ["ada", "bob", "cyd", "dan", "eve", "fay"];
+    let roster: String = names.iter().map(|name| lab.agent(name, "--work-ms 10")).collect();
+    lab.roster(&roster);
+    lab.segue(&["crew", "up", "--session", "six"]);
+    let each = 1000 / (names.len() * (names.len() - 1)) + 1;
+    let mut number = 0;
+    for round in 0..each {
+        for from in names {
+            for to in names.iter().filter(|to| **to != from) {
+                let name = format!("{number:06}__from-{from}.md");
+                let dir = lab.inbox(to);
+                fs::write(dir.join(format!(".{name}")), format!("<{from}>{to}:{round}>")).unwrap();
+                fs::rename(dir.join(format!(".{name}")), dir.join(name)).unwrap();
+                number += 1;
+            }
+        }
+        if round % 6 == 5 {
+            std::thread::sleep(Duration::from_millis(700));
+            lab.kill_watcher();
+            lab.segue(&["crew", "status"]);
+        }
+    }
+    assert!(number >= 1000);
+    let mut found: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
+    until("all of them", || {
+        found.clear();
+        for to in names {
+            for prompt in lab.told(to) {
+                for from in names {
+                    let mark = format!("<{from}>{to}:");
+                    for part in prompt.split(&mark).skip(1) {
+                        let round = part.split('>').next().unwrap().parse().unwrap();
+                        found.entry((from.to_owned(), to.to_owned())).or_default().push(round);
+                    }
+                }
+            }
+        }
+        let dead = lab.status()["dead_total"].as_u64().unwrap_or_default();
+        found.values().map(Vec::len).sum::<usize>() as u64 + dead >= number as u64
+    });
+    let whole: Vec<usize> = (0..each).collect();
+    for (pair, rounds) in &found {
+        assert_eq!(rounds, &whole, "{pair:?}");
+    }
+    assert_eq!(found.len(), names.len() * (names.len() - 1));
+}
+
+#[test]
+fn without_terminals_every_message_is_a_turn() {
+    let (env, model) = scripted_in_git("[[reply]]\ntext = \"I am here.\"\nrepeat = true\n");
+    let lab = Lab { env };
+    fs::create_dir(lab.env.path("t")).unwrap();
+    lab.roster(&format!("[[agents]]\nid = \"coder\"\nagent = \"native\"\nmodel = \"{model}\"\n"));
+    lab.segue(&["crew", "up", "--session", "quiet", "--headless"]);
+    lab.segue(&["crew", "send", "quiet", "coder", "Are you there?"]);
+    let own = lab.env.session_dir(1).unwrap().join("members/coder/journal.jsonl");
+    let answered = || fs::read_to_string(&own).unwrap_or_default().contains("I am here.");
+    until("an answer", answered);
+    lab.kill_watcher();
+    lab.segue(&["crew", "send", "quiet", "coder", "And now?"]);
+    until("two turns", || {
+        fs::read_to_string(&own).unwrap_or_default().matches("\"turn.ended\"").count() == 2
+    });
+    let log = lab.segue(&["crew", "log", "quiet", "coder"]);
+    assert!(log.stdout.contains("And now?"), "{}", log.stdout);
+}
+
+#[test]
+fn a_roster_with_mistakes_starts_nobody() {
+    let lab = Lab::new();
+    lab.roster("[[agents]]\nid = \"a\"\nagent = \"claud\"\nprompt = \"none.md\"\nbranch = 1\n");
+    let output = lab.try_segue(&["crew", "up"]);
+    assert_eq!(output.status, 2);
+    for line in ["segue.toml:3: ", "segue.toml:4: ", "segue.toml:5: "] {
+        assert!(output.stderr.contains(line), "{line}: {}", output.stderr);
+    }
+    assert!(!lab.env.home().join("numbers").exists());
+    fs::remove_file(lab.env.repo().join("segue.toml")).unwrap();
+    lab.segue(&["crew", "init"]);
+    assert_eq!(lab.try_segue(&["crew", "init"]).status, 2);
+    assert!(lab.env.repo().join("prompts/coder.md").exists());
+}
