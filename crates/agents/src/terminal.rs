@@ -58,6 +58,8 @@ impl Sight {
     pub const QUESTION: usize = 120;
 
     fn waiting(question: &str) -> Self {
+        // Far to the right of it there may be keys for the answer.
+        let question = question.split("    ").next().unwrap_or_default().trim_end();
         Self::Waiting(question.chars().take(Self::QUESTION).collect())
     }
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{
     Manners, Screen, Seated, Sight, Sitting, Terminal, process,
-    screen::{any, asks, bare, is_choice, shows},
+    screen::{any, asks, bare, foot, is_choice, shows},
 };
 use crate::vendor::{
     Call, Conversation, ToolServer,
@@ -33,7 +33,7 @@ const DIALOG: [&str; 6] = [
 ];
 
 /// What dialogs ask.
-const QUESTIONS: [&str; 11] = [
+const QUESTIONS: [&str; 13] = [
     "Do you want",
     "Would you like",
     "Quick safety check",
@@ -45,6 +45,8 @@ const QUESTIONS: [&str; 11] = [
     "Resume from summary",
     "is not supported",
     "Unable to connect",
+    "Select model",
+    "Resume session",
 ];
 
 impl Terminal for Claude {
@@ -101,7 +103,7 @@ impl Terminal for Claude {
         // A dialog takes the place of the input box, below whatever was said before.
         let Some((_, below)) = input_box(&lines) else {
             let dialog = dialog(&lines);
-            let known = any(dialog, &QUESTIONS) || any(&screen.tail(4), &DIALOG);
+            let known = any(dialog, &QUESTIONS) || foot(screen, 4, &DIALOG);
             return if known { asks(dialog, &QUESTIONS) } else { Sight::Starting };
         };
         if any(below, &DIALOG) {

@@ -11,7 +11,7 @@ use segue_core::Permission;
 
 use super::{
     Manners, Screen, Seated, Sight, Sitting, Terminal, process,
-    screen::{any, asks, is_choice, shows},
+    screen::{any, asks, foot, is_choice, shows},
 };
 use crate::vendor::{
     Call, Conversation,
@@ -91,7 +91,7 @@ impl Terminal for Codex {
         let lines = screen.lines();
         if input_box(&lines).is_none() {
             let dialog = dialog(&lines);
-            let known = any(&screen.tail(1), &DIALOG)
+            let known = foot(screen, 2, &DIALOG)
                 || any(dialog, &QUESTIONS)
                 || screen.title.contains("Action Required");
             return if known { asks(dialog, &QUESTIONS) } else { Sight::Starting };

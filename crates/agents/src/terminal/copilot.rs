@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     Manners, Screen, Seated, Sight, Sitting, Terminal, process,
-    screen::{any, asks, bottom_box, shows},
+    screen::{any, asks, bottom_box, foot, shows},
 };
 use crate::vendor::{Call, Conversation, ToolServer, copilot::home};
 
@@ -70,7 +70,7 @@ impl Terminal for Copilot {
         if let Some(dialog) = dialog {
             return asks(dialog, &QUESTIONS);
         }
-        if any(&screen.tail(1), &DIALOG) {
+        if foot(screen, 3, &DIALOG) {
             return asks(&[], &QUESTIONS);
         }
         if input_box(&lines).is_none() {

@@ -62,9 +62,12 @@ impl Terminal for OpenCode {
     }
 
     fn sight(&self, screen: &Screen<'_>) -> Sight {
-        let tail = screen.tail(30);
+        let (lines, tail) = (screen.lines(), screen.tail(30));
         if any(&screen.tail(12), &DIALOG) {
             return asked(&tail);
+        }
+        if let Some(title) = lines.iter().find_map(|line| overlay(line)) {
+            return Sight::waiting(title);
         }
         let below = screen.tail(8);
         if any(&below, &["esc interrupt", "esc again to interrupt"]) {
@@ -113,6 +116,12 @@ fn asked(tail: &[&str]) -> Sight {
         },
         None => Sight::waiting(ASKS),
     }
+}
+
+/// The title of a list that lies over everything else: the key that closes it stands at its right.
+fn overlay(line: &str) -> Option<&str> {
+    let (title, rest) = line.rsplit_once("    esc")?;
+    (rest.is_empty() || rest.starts_with("  ")).then(|| title.trim())
 }
 
 /// Edits as they come, and a question for the rest. The last rule that fits decides.

@@ -70,6 +70,12 @@ pub(super) fn is_choice(line: &str) -> bool {
     digits > 0 && line.get(digits..).is_some_and(|rest| rest.starts_with(". "))
 }
 
+/// Whether the last lines of the screen have any of the words, which may be broken between two lines.
+pub(super) fn foot(screen: &Screen<'_>, lines: usize, words: &[&str]) -> bool {
+    let lines: Vec<&str> = screen.tail(lines).into_iter().map(str::trim).collect();
+    any(&[&lines.join(" ")], words)
+}
+
 /// Whether any of the lines has any of the words.
 pub(super) fn any(lines: &[&str], words: &[&str]) -> bool {
     lines.iter().any(|line| words.iter().any(|word| line.contains(word)))
