@@ -12,6 +12,7 @@
 
 mod carry;
 mod checkpoint;
+mod crew;
 mod handoff;
 mod manual;
 mod matrix;

@@ -5,21 +5,20 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex},
+    sync::Arc,
     thread::{self, JoinHandle},
 };
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::{
-    Event,
     decide::{self, Next},
     event::{Cause, Doing, MemberEnded, MemberSeen, Reason, SessionStopped},
     state::{Afterwards, CrewMember as Member},
 };
 use segue_journal::Session;
-use segue_runner::{Halt, Interrupt, Observer, Supervisor, supervisor::stop};
+use segue_runner::{Halt, Interrupt, Supervisor, supervisor::stop};
 
-use super::Around;
+use super::{Around, Silent};
 use crate::{
     bridge,
     keep::Checkpoints,
@@ -36,14 +35,14 @@ pub(crate) struct Headless {
     turn: Option<JoinHandle<SessionStopped>>,
     interrupt: Interrupt,
     again_at: Option<Timestamp>,
-    /// What it said last, while it works.
-    last: Arc<Mutex<Option<String>>>,
+    /// Whether it is known that no turn of an earlier watcher is left to go on with.
+    looked: bool,
 }
 
 impl Headless {
     pub(crate) fn new(dir: PathBuf, agent: String, model: Option<String>) -> Self {
-        let (turn, interrupt, again_at) = (None, Interrupt::default(), None);
-        Self { dir, agent, model, turn, interrupt, again_at, last: Arc::default() }
+        let (turn, interrupt, again_at, looked) = (None, Interrupt::default(), None, false);
+        Self { dir, agent, model, turn, interrupt, again_at, looked }
     }
 
     /// One look, and what follows from it.
@@ -64,10 +63,13 @@ impl Headless {
         if member.doing == Doing::Degraded || self.again_at.is_some_and(|at| all.now() < at) {
             return Ok(());
         }
-        // Before the first turn there is no journal of it to be asked.
         self.heard(all, member)?;
-        let session = self.open()?;
         let (text, messages) = bridge::letters(all.session().session(), &member.name)?;
+        if self.looked && messages.is_empty() {
+            return seen(all, member, Doing::Idle, None);
+        }
+        self.looked = true;
+        let session = self.open()?;
         let state = session.state();
         let begun = state.turn.number > 0;
         let unfinished = begun && (state.turn.open || decide::next(state) != Next::Finish);
@@ -111,9 +113,9 @@ impl Headless {
     ) -> JoinHandle<SessionStopped> {
         let (clock, interrupt) = (Arc::clone(&around.clock), self.interrupt.clone());
         let (segue, me, home) = (around.segue.clone(), around.me.clone(), around.home.clone());
-        let (last, workspace) = (Arc::clone(&self.last), member.cwd.clone());
+        let workspace = member.cwd.clone();
         thread::spawn(move || {
-            let mut observer = Overheard(last);
+            let mut observer = Silent;
             let moved = Some(workspace.as_path()) != session.state().workspace();
             let workspace = moved.then_some(workspace);
             let how = Resume { prompt, workspace, ..Resume::default() };
@@ -145,9 +147,13 @@ impl Headless {
         member: &Member,
         stopped: &SessionStopped,
     ) -> Result<(), Halt> {
+        // What was cut short is gone on with at the next look.
+        self.looked = stopped.reason == Reason::Done;
         match stopped.reason {
             Reason::Done => seen(all, member, Doing::Idle, None),
             Reason::Interrupted => {
+                // A person has broken it off: it is not gone on with unasked.
+                self.looked = true;
                 self.interrupt = Interrupt::default();
                 seen(all, member, Doing::Idle, None)
             }
@@ -194,14 +200,4 @@ fn seen(
         return Ok(());
     }
     all.note(MemberSeen { member: member.name.clone(), doing, what }).map(drop)
-}
-
-struct Overheard(Arc<Mutex<Option<String>>>);
-
-impl Observer for Overheard {
-    fn event(&mut self, event: &Event) {
-        if let (segue_core::Body::TextWritten(text), Ok(mut last)) = (&event.body, self.0.lock()) {
-            *last = Some(text.text.head().to_owned());
-        }
-    }
 }

@@ -95,13 +95,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
 /// A crew of that name at work is left at work; one that was taken down is not begun anew unasked.
 fn there_already(context: &Context, args: &Args, found: &Found, name: &str) -> CommandResult {
     let session = found.open(&context.home)?;
-    let fits = super::is_crew(&session) && session.state().phase == Phase::Running;
-    if !fits {
-        check_free(context, Some(name)).map_err(|error| {
-            error
-                .hint(format!("bring the crew back: segue crew up --resume {name}"))
-                .hint("or begin another one: segue crew up --session NAME")
-        })?;
+    let is_crew = super::is_crew(&session);
+    if !is_crew || session.state().phase != Phase::Running {
+        check_free(context, Some(name))
+            .map_err(|error| error.hint("begin another one: segue crew up --session NAME"))?;
     }
     if args.dry_run {
         return plan(context, &session, name).map(|_| Exit::Done);

@@ -1,0 +1,251 @@
+//! A crew of real programs at real terminals, against the scripted model: up, a turn each,
+//! everything killed, brought back; each answers from its own earlier conversation.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use segue_testkit::{
+    env::Output,
+    model_server::{Reply, When},
+    vendors::{Cli, Lab, interactive},
+};
+use serde_json::Value;
+
+/// Six of five vendors: two of one in one directory.
+const CREW: [(&str, &str); 6] = [
+    ("ada", "claude"),
+    ("abe", "claude"),
+    ("cleo", "codex"),
+    ("gus", "gemini"),
+    ("otto", "opencode"),
+    ("coco", "copilot"),
+];
+
+/// Starting six programs on a busy machine takes its time.
+fn until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !holds() {
+        assert!(since.elapsed() < limit, "{what}: it did not come");
+        thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// A crew, in a tmux that only this test knows, ended with it.
+struct Crew {
+    lab: Lab,
+}
+
+impl Crew {
+    fn prepare(&self, mut command: Command) -> Command {
+        let vars = [("TERM", "xterm-256color"), ("SEGUE_TMUX_SOCKET", "crew")];
+        command.envs(vars).env("TMUX_TMPDIR", self.lab.path("t"));
+        command
+    }
+
+    fn try_segue(&self, args: &[&str]) -> Output {
+        let mut command = self.lab.command(env!("CARGO_BIN_EXE_segue"));
+        command.args(args);
+        self.lab.run(self.prepare(command))
+    }
+
+    fn segue(&self, args: &[&str]) -> Output {
+        let output = self.try_segue(args);
+        assert_eq!(output.status, 0, "{args:?}: {}\n{}", output.stdout, output.stderr);
+        output
+    }
+
+    fn tmux(&self, args: &[&str]) -> Output {
+        let mut command = self.lab.command("tmux");
+        command.args(["-L", "crew"]).args(args);
+        Output::of(&mut self.prepare(command)).unwrap()
+    }
+
+    fn status(&self) -> Value {
+        serde_json::from_str(&self.segue(&["crew", "status", "all", "--json"]).stdout).unwrap()
+    }
+
+    fn member(&self, name: &str) -> Value {
+        let all = self.status();
+        let members = all["members"].as_array().unwrap();
+        members.iter().find(|one| one["name"] == name).unwrap().clone()
+    }
+
+    /// How often a model was asked with a text as the last that a person said.
+    fn asked(&self, text: &str) -> usize {
+        let turns = self.lab.turns();
+        let last = |request: &segue_testkit::model_server::Request| {
+            request.texts().iter().rev().take(3).any(|said| said.contains(text))
+        };
+        turns.iter().filter(|request| last(request)).count()
+    }
+
+    fn settle(&self) {
+        until("everybody is idle", Duration::from_secs(90), || {
+            let all = self.status();
+            let members = all["members"].as_array().unwrap();
+            members.iter().all(|one| one["state"] == "idle")
+                && members.iter().all(|one| one["vendor_session"].is_string())
+        });
+    }
+
+    fn ids(&self) -> Vec<String> {
+        let all = self.status();
+        let members = all["members"].as_array().unwrap();
+        members.iter().map(|one| one["vendor_session"].as_str().unwrap().to_owned()).collect()
+    }
+
+    fn watcher(&self) -> Pid {
+        let shown = self.segue(&["show", "all", "--json"]).stdout;
+        let shown: Value = serde_json::from_str(&shown).unwrap();
+        Pid::from_raw(i32::try_from(shown["holder"]["pid"].as_i64().unwrap()).unwrap()).unwrap()
+    }
+
+    /// Everything, with no time to say anything: the watcher, the server of tmux, all agents.
+    fn kill_everything(&self) {
+        kill_process(self.watcher(), Signal::KILL).unwrap();
+        let all = self.status_without_watcher();
+        let server = self.tmux(&["display-message", "-p", "#{pid}"]).stdout;
+        let server: i32 = server.trim().parse().unwrap();
+        kill_process(Pid::from_raw(server).unwrap(), Signal::KILL).unwrap();
+        for pid in all {
+            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+        }
+        thread::sleep(Duration::from_millis(300));
+    }
+
+    fn status_without_watcher(&self) -> Vec<i32> {
+        let panes = self.tmux(&["list-panes", "-a", "-F", "#{pane_pid}"]).stdout;
+        panes.lines().map(|line| line.parse().unwrap()).collect()
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            let panes = self.tmux(&["list-panes", "-a", "-F", "#{pane_id} #{@segue_part}"]).stdout;
+            for line in panes.lines() {
+                let pane = line.split(' ').next().unwrap();
+                eprintln!("── {line}\n{}", self.tmux(&["capture-pane", "-p", "-t", pane]).stdout);
+            }
+            let log = fs::read_to_string(self.lab.segue_home().join("logs/1.log"));
+            eprintln!("{}", log.unwrap_or_default());
+        }
+        self.try_segue(&["crew", "down", "all"]);
+        self.tmux(&["kill-server"]);
+    }
+}
+
+fn raise(names: &[(&str, &str)]) -> Option<Crew> {
+    let mut lab = Lab::open(Cli::OpenCode)?;
+    let answer = |name: &str, what: &str| {
+        Reply::text(format!("{name} heard {what}."))
+            .when(When::last_user(&format!("{name}: {what}")))
+    };
+    let mut scenario = lab.scenario();
+    for (name, _) in names {
+        for what in ["who you are", "the second", "the third"] {
+            scenario = scenario.reply(answer(name, what).sticky());
+        }
+    }
+    lab.start(scenario);
+    let work = fs::canonicalize(lab.work()).unwrap();
+    interactive(&lab.home(), &[&work]).unwrap();
+    fs::create_dir(lab.path("t")).unwrap();
+    let mut roster = String::new();
+    for (name, agent) in names {
+        fs::write(work.join(format!("{name}.md")), "{{agent}}: who you are\n").unwrap();
+        roster.push_str(&format!(
+            "[[agents]]\nid = \"{name}\"\nagent = \"{agent}\"\nprompt = \"{name}.md\"\n"
+        ));
+        if *agent == "gemini" {
+            roster.push_str("model = \"gemini-2.5-flash\"\n");
+        }
+    }
+    fs::write(work.join("segue.toml"), roster).unwrap();
+    let crew = Crew { lab };
+    crew.segue(&["crew", "up", "--session", "all", "--wait", "80s"]);
+    Some(crew)
+}
+
+#[test]
+fn a_crew_of_six_comes_back_with_all_that_each_knew() {
+    let Some(crew) = raise(&CREW) else { return };
+    for (name, _) in CREW {
+        until(name, Duration::from_secs(90), || crew.asked(&format!("{name}: who you are")) >= 1);
+    }
+    crew.settle();
+    let ids = crew.ids();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), CREW.len(), "{ids:?}");
+
+    crew.kill_everything();
+    let output = crew.segue(&["crew", "up", "--resume", "all", "--wait", "80s"]);
+    for (name, _) in CREW {
+        let plan = format!("{name}  by its vendor's own resume");
+        assert!(output.stderr.contains(&plan), "{}", output.stderr);
+        crew.segue(&["crew", "send", "all", name, &format!("{name}: the second")]);
+    }
+    for (name, _) in CREW {
+        until(name, Duration::from_secs(90), || crew.asked(&format!("{name}: the second")) >= 1);
+    }
+    crew.settle();
+    assert_eq!(crew.ids(), ids);
+    let turns = crew.lab.turns();
+    for (name, agent) in CREW {
+        let second = format!("{name}: the second");
+        let request = turns.iter().rev().find(|one| one.texts().join("\n").contains(&second));
+        let told = request.unwrap().texts().join("\n");
+        // Its own, once; and nothing of anybody else's.
+        assert!(told.contains(&format!("{name} heard who you are.")), "{name} {agent}: {told}");
+        assert_eq!(told.matches(&format!("{name}: who you are")).count(), 1, "{name}: {told}");
+        for (other, _) in CREW.iter().filter(|(other, _)| *other != name) {
+            assert!(!told.contains(&format!("{other} heard")), "{name}: {told}");
+        }
+        // What they said is in their own journals.
+        let log = crew.segue(&["crew", "log", "all", name]).stdout;
+        for text in ["who you are", "the second", &format!("{name} heard the second.")] {
+            assert!(log.contains(text), "{name}: {text}: {log}");
+        }
+    }
+}
+
+#[test]
+fn agents_go_on_without_a_watcher_and_the_next_command_adopts_them() {
+    let names = [("ada", "claude"), ("cleo", "codex")];
+    let Some(crew) = raise(&names) else { return };
+    crew.settle();
+    let before: Vec<Value> =
+        names.iter().map(|(name, _)| crew.member(name)["pid"].clone()).collect();
+    kill_process(crew.watcher(), Signal::KILL).unwrap();
+    // By hand, while nobody watches.
+    for (name, _) in names {
+        let panes = crew.tmux(&["list-panes", "-a", "-F", "#{@segue_part} #{pane_id}"]).stdout;
+        let start = format!("{name} ");
+        let pane = panes.lines().find_map(|line| line.strip_prefix(&start)).unwrap().to_owned();
+        crew.tmux(&["send-keys", "-t", &pane, "-l", &format!("{name}: the third")]);
+        thread::sleep(Duration::from_millis(300));
+        crew.tmux(&["send-keys", "-t", &pane, "Enter"]);
+        until(name, Duration::from_secs(60), || crew.asked(&format!("{name}: the third")) >= 1);
+    }
+    let output = crew.segue(&["crew", "status", "all"]);
+    assert!(output.stderr.contains("nobody watched over all"), "{}", output.stderr);
+    crew.settle();
+    let after: Vec<Value> =
+        names.iter().map(|(name, _)| crew.member(name)["pid"].clone()).collect();
+    assert_eq!(after, before);
+    for (name, _) in names {
+        crew.segue(&["crew", "send", "all", name, &format!("{name}: the second")]);
+        until(name, Duration::from_secs(60), || crew.asked(&format!("{name}: the second")) >= 1);
+    }
+    crew.settle();
+    for (name, _) in names {
+        let log = crew.segue(&["crew", "log", "all", name]).stdout;
+        let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{name}: {text}: {log}"));
+        assert!(at(": the third") < at(": the second"), "{log}");
+    }
+}
