@@ -236,7 +236,7 @@ fn reviewers(session: &Session) -> Vec<(String, PathBuf)> {
 }
 
 /// This program by a path that outlives this process: an update may have put another file there.
-fn program() -> Result<PathBuf, CommandError> {
+pub(crate) fn program() -> Result<PathBuf, CommandError> {
     let path = std::env::current_exe()?;
     let replaced = path.to_str().and_then(|path| path.strip_suffix(" (deleted)"));
     Ok(replaced.map_or_else(|| path.clone(), PathBuf::from))

@@ -8,7 +8,10 @@ use segue_view::{render::Detail, render::event_line, style::Style};
 
 use super::{called, find};
 use crate::{
-    commands::worker::{Wishes, hire},
+    commands::{
+        attach::program,
+        worker::{Wishes, hire},
+    },
     context::{Context, print, say},
     error::{CommandError, CommandResult},
 };
@@ -29,7 +32,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         me: context.me(),
         clock: context.clock.clone(),
         segue: env!("CARGO_PKG_VERSION").to_owned(),
-        program: segue_runner::process::this_program(),
+        program: program()?,
         world: World::here(),
         hire: Box::new(|agent, model| {
             let wishes = Wishes { model, ..Wishes::default() };
