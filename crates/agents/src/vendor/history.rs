@@ -88,3 +88,23 @@ pub fn read_lines(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<()> {
     lines.finish(&mut whole);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_turns_are_kept_and_what_is_before_the_first_is_none() {
+        let mut history = History::default();
+        history.text("a greeting");
+        assert_eq!((history.prompts, history.earlier.len()), (0, 0));
+        for n in 1..=3 {
+            history.prompt(format!("prompt {n}"));
+            history.text(format!("text {n}"));
+        }
+        let prompts: Vec<&str> = history.earlier.iter().map(|turn| &*turn.prompt).collect();
+        assert_eq!((history.prompts, prompts), (3, vec!["prompt 1", "prompt 2"]));
+        assert_eq!(history.earlier[0].texts, ["text 1"]);
+        assert_eq!(history.last.texts, ["text 3"]);
+    }
+}

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::settings::put;
 
-/// Writes it into the agents' files below `home`, for these working directories.
+/// Writes it into the agents' files below `home`, for these working directories. To be called after
+/// [`Lab::start`](super::Lab::start), which writes the settings.
 ///
 /// # Errors
 /// When a file can't be read or written.

@@ -197,3 +197,36 @@ impl Remembered {
         texts.collect::<Vec<_>>().join("\n")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As the program at a terminal leaves it after a turn was cancelled: all messages anew, and the
+    /// cancelled one gone; and a second file of the same session from a resume, with nothing in it.
+    #[test]
+    fn messages_written_anew_and_a_stub_beside_them() {
+        const ID: &str = "0151f01d-fae2-4d3f-91f7-3d02442d2ae1";
+        let dir = tempfile::tempdir().unwrap();
+        let chats = dir.path().join("chats");
+        std::fs::create_dir_all(&chats).unwrap();
+        let head = format!(r#"{{"sessionId":"{ID}","kind":"main"}}"#);
+        let anew = concat!(
+            r#"{"$set":{"messages":["#,
+            r#"{"id":"0","type":"user","content":[{"text":"<session_context>\nx"}]},"#,
+            r#"{"id":"1","type":"user","content":[{"text":"do it"}]},"#,
+            r#"{"id":"2","type":"gemini","content":[{"functionCall":{"name":"t","id":"c1"}}]},"#,
+            r#"{"id":"3","type":"user","content":[{"functionResponse":{"id":"c1"}}]},"#,
+            r#"{"id":"4","type":"gemini","content":[{"text":"done"}]}]}}"#,
+        );
+        let gone = r#"{"id":"5","type":"user","content":[{"text":"cancelled"}]}"#;
+        let full = format!("{head}\n{gone}\n{anew}\n");
+        std::fs::write(chats.join("session-2026-11-16T16-22-0151f01d.jsonl"), full).unwrap();
+        let stub = format!("{head}\n{{\"$set\":{{\"sessionId\":\"{ID}\"}}}}\n");
+        std::fs::write(chats.join("session-2026-11-16T16-30-0151f01d.jsonl"), stub).unwrap();
+        let history = fullest(dir.path(), ID).unwrap().unwrap();
+        assert_eq!((history.prompts, &*history.last.prompt), (1, "do it"));
+        assert_eq!(history.last.texts, ["done"]);
+        assert!(history.last.calls.len() == 1 && history.last.calls[0].answered);
+    }
+}
