@@ -146,11 +146,12 @@ fn headline(state: &State, going: &Going<'_>) -> String {
         .unwrap_or_default();
     let sign = if going.selector.parse::<u64>().is_ok() { "#" } else { "" };
     let how = match &state.stop {
-        _ if crashed(state) => "crashed".to_owned(),
+        _ if crashed(state) => Status::of(state, false).to_string(),
         Some(stop) => format!("stopped: {}", sanitize(stop.message.trim_end_matches('.'))),
         None => "never started".to_owned(),
     };
     let kind = match (&state.tasks, state.terms()) {
+        _ if state.crew.is_some() => "crew",
         (Some(_), _) => "tasks",
         (None, Some(_)) => "pair",
         (None, None) => "solo",

@@ -39,6 +39,7 @@ pub fn status_paint(status: Status) -> Paint {
         | Status::Disk => Paint::Red,
         Status::Limit
         | Status::Interrupted
+        | Status::Unattended
         | Status::Capped(_)
         | Status::Looping
         | Status::NoCase

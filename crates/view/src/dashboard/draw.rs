@@ -56,7 +56,7 @@ const HELP: [(&str, &str); 13] = [
     ("q  ctrl-c", "quit; what runs goes on running"),
     ("", ""),
     ("running", "a process works on it"),
-    ("waiting", "limit, overloaded, unreachable, not signed in, crashed"),
+    ("waiting", "limit, overloaded, unreachable, not signed in, crashed, unattended"),
 ];
 
 /// What is where.

@@ -32,7 +32,8 @@ pub(super) fn rank(row: &Row) -> Rank {
         | Status::Overloaded
         | Status::Unreachable
         | Status::NotSignedIn
-        | Status::Crashed => Rank::Waiting,
+        | Status::Crashed
+        | Status::Unattended => Rank::Waiting,
         _ => Rank::Rest,
     }
 }

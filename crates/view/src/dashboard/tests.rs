@@ -414,7 +414,7 @@ fn the_help() {
       q  ctrl-c   quit; what runs goes on running
 
       running     a process works on it
-      waiting     limit, overloaded, unreachable, not signed in, crashed
+      waiting     limit, overloaded, unreachable, not signed in, crashed, unattended
 
 
 
