@@ -12,6 +12,7 @@ use segue_core::{
     decide::{self, Next, Step},
     event::Cause,
     state::{Phase, Progress, Proof, TaskStep, Tasks},
+    status::Status,
 };
 use segue_journal::Session;
 use serde::Serialize;
