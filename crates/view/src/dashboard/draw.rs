@@ -5,6 +5,9 @@
 //! 12 sessions · 2 running · 1 waiting            /parser · active only
 //!   # state      progress  agents  spend  age    last words
 //! ▸ 7 running    turn 3    codex   412k   now    The tests pass.
+//!   8 running    2/2 up    2 agents   –   now    1 waiting: coder · 1 idle
+//!     ├ coder   claude  waiting  3 min  ⏸ Allow `cargo publish`?
+//!     └ tester  codex   idle     now
 //! ─────────────────────────────────────────────────────────────────
 //! status     running · now                       where there is height for it
 //! hand session 7 to: clau
@@ -27,7 +30,7 @@ use super::{
     board::{Board, Mode},
     columns::{Columns, next, progress, task},
     follow::Follow,
-    rows::{Rank, rank},
+    rows::{Rank, Shown, rank},
 };
 
 const LEAST: (u16, u16) = (40, 8);
@@ -135,8 +138,12 @@ fn table(board: &mut Board, rooms: &Rooms, canvas: &mut Canvas<'_>) -> Keys {
     board.rows.fit(list.height.into());
     let columns = Columns::of(board.rows.found(), now, body.width.into());
     canvas.put_line(Rect { height: 1, ..body }, &columns.head());
-    for (line, (row, selected)) in list.rows().zip(board.rows.shown()) {
-        canvas.put_line(line, &columns.line(row, selected));
+    for (line, shown) in list.rows().zip(board.rows.shown()) {
+        let text = match shown {
+            Shown::Session { row, selected } => columns.line(row, selected),
+            Shown::Member { row, member } => columns.member(row, member),
+        };
+        canvas.put_line(line, &text);
     }
     if board.rows.found().len() == 0 {
         canvas.put(list, 2, Paint::Dim, nothing(board));
