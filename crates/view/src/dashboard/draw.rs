@@ -19,7 +19,10 @@ use ratatui::{
     layout::{Position, Rect},
 };
 
+use segue_core::event::Doing;
+
 use crate::{
+    row::Row,
     style::{Line, Paint, Style, count, sanitize, shorten, width},
     table::status_paint,
     tui::{canvas::Canvas, preview},
@@ -30,7 +33,7 @@ use super::{
     board::{Board, Mode},
     columns::{Columns, next, progress, task},
     follow::Follow,
-    rows::{Rank, Shown, rank},
+    rows::{Rank, Shown, members, rank},
 };
 
 const LEAST: (u16, u16) = (40, 8);
@@ -176,6 +179,13 @@ fn head(board: &Board, room: Rect, canvas: &mut Canvas<'_>) {
     if waiting > 0 {
         line = line.plain(" · ").with(Paint::Yellow, format!("{waiting} waiting"));
     }
+    // Whoever of a crew waits, waits for a person, while the crew itself runs.
+    let agents: usize = all.iter().map(waiting_members).sum();
+    if agents > 0 {
+        let verb = if agents == 1 { "waits" } else { "wait" };
+        let text = format!("{} {verb}", count(agents as u64, "agent"));
+        line = line.plain(" · ").with(Paint::Yellow, text);
+    }
     canvas.put_line(room, &line);
     let mut shown = Vec::new();
     if !board.rows.filter.is_empty() {
@@ -190,6 +200,11 @@ fn head(board: &Board, room: Rect, canvas: &mut Canvas<'_>) {
     let shown = shown.join(" · ");
     let column = usize::from(room.width).saturating_sub(width(&shown));
     canvas.put(room, column, Paint::Bold, &shown);
+}
+
+fn waiting_members(row: &Row) -> usize {
+    let shown = row.crew.iter().take(members(row));
+    shown.filter(|member| member.doing == Doing::Waiting).count()
 }
 
 fn follow(board: &mut Board, rooms: &Rooms, canvas: &mut Canvas<'_>) -> Keys {

@@ -209,7 +209,32 @@ fn crew(number: u64, count: u64) -> Row {
 fn a_crew_is_a_tree() {
     let mut rows = five();
     rows.push(crew(6, 3));
-    assert_snapshot!(screen(&mut board(rows.clone()), 80, 24), @"");
+    assert_snapshot!(screen(&mut board(rows.clone()), 80, 24), @"
+    6 sessions · 3 running · 1 waiting · 1 agent waits
+      #  state      progress  agents         spend  age     last words
+    ▸ 5  running    –         codex     412k $0.12  now     漢字の表を書く
+      6  running    3/3 up    3 agents           –  now     1 waiting: coder · 2 id…
+         ├ coder     claude  waiting  3 min   ⏸ Allow `cargo publish`? (y/n)
+         ├ tester-2  codex   idle     3 min
+         └ tester-3  codex   idle     3 min
+      3  running    turn 3    codex     412k $0.12  now     The tests pass.
+      2  limit      turn 3    codex     412k $0.12  30 h    The parser is done.
+      1  completed  turn 3    codex     412k $0.12  1 h     The parser is done.
+      4  cap:steps  turn 3    claude    412k $0.12  14 h    The parser is done.
+
+
+    ────────────────────────────────────────────────────────────────────────────────
+    status     running · now
+               process 4711 on here, since 2026-11-15T18:00:00Z
+    next       segue watch 5
+    prompt     漢字の表を書く
+    agent      codex · gpt-5
+    spend      0 turns · 412k tokens · $0.12
+    workspace  /src/app
+    vendor     019c3e-77aa                                                         …
+
+    enter follow · r resume · s stop · h hand off · / filter · ? help · q quit
+    ");
     sort(&mut rows);
     let screen = screen(&mut board(rows.clone()), 80, 24).replace('▸', " ");
     assert!(screen.contains(&table(&rows, &Style::plain(80), now())), "{screen}");
@@ -244,7 +269,7 @@ fn a_tree_scrolls_with_its_crew() {
         row.created_at = now() + i64::try_from(row.number.unwrap()).unwrap().minutes();
     }
     let mut board = board(rows);
-    let mut at = |board: &mut Board, code| {
+    let at = |board: &mut Board, code| {
         key(board, code);
         board.rows.fit(6);
         (selected(board), board.rows.shown().count())
@@ -255,7 +280,18 @@ fn a_tree_scrolls_with_its_crew() {
     assert_eq!(at(&mut board, KeyCode::Up), (8, 6));
     // Up from below a tree is its crew, not one in it; then all of the tree is seen.
     assert_eq!(at(&mut board, KeyCode::Up), (9, 6));
-    assert_snapshot!(screen(&mut board, 60, 10), @"");
+    assert_snapshot!(screen(&mut board, 60, 10), @"
+    6 sessions · 6 running · 2 agents wait
+      #  state      progress  agents    age     last words
+    ▸ 9  running    4/4 up    4 agents  now     1 waiting: code…
+         ├ coder     claude  waiting  3 min   ⏸ Allow `cargo pu…
+         ├ tester-2  codex   idle     3 min
+         ├ tester-3  codex   idle     3 min
+         └ tester-4  codex   idle     3 min
+      8  running    turn 3    codex     now     The parser is d…
+
+    enter follow · r resume · s stop · h hand off · / filter ·…
+    ");
     // A page goes as many lines as are seen.
     assert_eq!(at(&mut board, KeyCode::PageDown), (8, 6));
     assert_eq!(at(&mut board, KeyCode::PageDown), (4, 6));
