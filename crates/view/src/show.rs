@@ -337,10 +337,6 @@ fn crew_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     if show.state.crew.is_none() {
         return;
     }
-    page.line("messages", Paint::Plain, &crew::messages(&show.state));
-    for (n, line) in crew::dead_letters(&show.state, DEAD_LETTERS, now).iter().enumerate() {
-        page.wrapped(if n == 0 { "dead" } else { "" }, Paint::Yellow, line);
-    }
     let members = crew::rows(&show.state);
     page.line("members", Paint::Plain, &sanitize(&crew::standing(&members)));
     // It has many columns, so it begins further to the left than other things.
@@ -348,6 +344,10 @@ fn crew_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     let narrower = Style { width, ..page.style.clone() };
     for line in crew::long_table(&show.state, &narrower, now).lines() {
         page.lines.push(format!("  {line}"));
+    }
+    page.line("messages", Paint::Plain, &crew::messages(&show.state));
+    for (n, line) in crew::dead_letters(&show.state, DEAD_LETTERS, now).iter().enumerate() {
+        page.wrapped(if n == 0 { "dead" } else { "" }, Paint::Yellow, line);
     }
 }
 

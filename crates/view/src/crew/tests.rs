@@ -11,7 +11,7 @@ use segue_core::{
 
 use super::*;
 
-pub(crate) fn now() -> Timestamp {
+fn now() -> Timestamp {
     "2026-11-15T18:00:00Z".parse().unwrap()
 }
 
@@ -30,7 +30,7 @@ fn member(name: &str, role: &str, group: Option<&str>, doing: Doing) -> Member {
 }
 
 /// Two in a group, and one who is alone and joined in between.
-pub(crate) fn state() -> State {
+fn state() -> State {
     let spec = |id: &str, agent: Option<&str>, command: &[&str]| Spec {
         id: id.to_owned(),
         agent: agent.map(str::to_owned),
@@ -150,12 +150,12 @@ fn no_line_is_too_wide_and_colours_say_who_needs_somebody() {
 #[test]
 fn the_page_of_a_crew_tells_where_everybody_is() {
     assert_snapshot!(long_table(&state(), &Style::plain(120), now()), @"
-    member    agent       state     since  vendor id                             pane  in                   restarts
+    member    agent       state     since  vendor id                             pane  in                  restarts
     build
-      coder   claude      waiting   3 min  5f1e23aa-77aa-4c1e-9d02-1f2e3d4c5b6a  %3    .                           1
+      coder   claude      waiting   3 min  5f1e23aa-77aa-4c1e-9d02-1f2e3d4c5b6a  %3    .                          1
         ⏸ Allow `cargo publish`?
-      tester  codex       idle      –      –                                     –     …/app-segue-tester          0
-    linter    lint-agent  degraded  3 min  –                                     –     tools                       0
+      tester  codex       idle      –      –                                     –     …/app-segue-tester         0
+    linter    lint-agent  degraded  3 min  –                                     –     tools                      0
       ✘ exit 1
     ");
     assert_eq!(messages(&state()), "3 sent · 1 delivered · 1 waiting · 1 not delivered");

@@ -5,7 +5,8 @@ use segue_core::{
     Draft, SessionId,
     crew::{Roster, Spec},
     event::{
-        CrewRaised, Doing, MemberIdentified, MemberJoined, MemberSeen, MemberStarted, MessageSent,
+        CrewRaised, Doing, MemberIdentified, MemberJoined, MemberSeen, MemberStarted,
+        MessageFailed, MessageSent,
     },
     identity::LoopKind,
     payload::Payload,
@@ -68,8 +69,16 @@ fn raise(home: &Home) -> LockedSession {
     record(MemberIdentified { member: member.clone(), vendor_session }.into());
     let what = Some("Allow `cargo publish`?".to_owned());
     record(MemberSeen { member: member.clone(), doing: Doing::Waiting, what }.into());
-    let sent = MessageSent { from: "person".into(), to: member, text: Payload::inline("hurry") };
-    record(Draft::from(sent).about("m-1"));
+    for (id, to) in [("m-1", member), ("m-2", "tester".to_owned())] {
+        let sent = MessageSent { from: "person".into(), to, text: Payload::inline("hurry") };
+        record(Draft::from(sent).about(id));
+    }
+    let failed = MessageFailed {
+        to: "tester".into(),
+        messages: vec!["m-2".into()],
+        reason: "it has \x1b[2Jgone\naway".into(),
+    };
+    record(failed.into());
     session
 }
 
@@ -91,7 +100,10 @@ fn a_crew_in_a_list() {
     assert_eq!((row.status(), row.crew.len()), (Status::Unattended, 2));
     assert_eq!(row.vendor_ids, ["5f1e23-77aa"]);
     let json = serde_json::to_value(RowJson::from(&row)).unwrap();
-    assert_snapshot!(list_table(&[row], &Style::plain(100), at(1_200)), @"");
+    assert_snapshot!(list_table(&[row], &Style::plain(100), at(1_200)), @"
+    #  status      agent                    turns  spend  updated    prompt
+    1  unattended  2 agents: claude, codex      0      –  3 min ago  app · 1 waiting: coder · 1 idle
+    ");
     assert_eq!((&json["status"], &json["resumable"]), (&"unattended".into(), &true.into()));
     assert_eq!(json["crew"]["standing"], "1 waiting: coder · 1 idle");
     let coder = &json["crew"]["members"][0];
@@ -105,7 +117,7 @@ fn a_crew_is_found_by_what_a_vendor_calls_one_of_it() {
     drop(raise(&home));
     let mut index = Index::open(&home).unwrap();
     index.refresh().unwrap();
-    let selector = "5f1e23-77aa".parse().unwrap();
+    let selector = Selector::parse("5f1e23-77aa");
     assert_eq!(resolve(&mut index, &selector, None).unwrap().number, Some(1));
 }
 
@@ -121,7 +133,22 @@ fn the_page_of_a_crew() {
     let text = show_text(&show, &Style::plain(80), at(1_200));
     let (_, text) = text.split_once('\n').unwrap();
     let (text, _) = text.split_once("files").unwrap();
-    assert_snapshot!(text, @"");
+    assert_snapshot!(text, @"
+    status     unattended · 3 min ago
+    next       segue resume 1
+    agents     2 agents: claude, codex
+    workspace  /src/a
+    repository /src/a
+    created    3 min ago (2027-01-15 08:16 UTC)
+    runs       1
+    members    1 waiting: coder · 1 idle
+      member  agent   state    since  vendor id    pane  in  restarts
+      coder   claude  waiting  3 min  5f1e23-77aa  %0    .          0
+        ⏸ Allow `cargo publish`?
+      tester  codex   idle     3 min  –            %1    .          0
+    messages   2 sent · 0 delivered · 1 waiting · 1 not delivered
+    dead       person → tester · it has gone away · 3 min ago
+    ");
     let json = serde_json::to_value(ShowJson::from(&show)).unwrap();
     assert_eq!(json["crew"]["members"][0]["waiting_messages"], 1);
     assert_eq!(json["crew"]["watched"], false);
