@@ -20,6 +20,8 @@ pub enum Status {
     Running,
     /// Running by its journal, but no process has it: the one that did has died.
     Crashed,
+    /// A crew that nobody watches over: whoever sits at a terminal goes on without.
+    Unattended,
     Completed,
     Failed,
     Limit,
@@ -50,6 +52,7 @@ impl Status {
             (_, _) if alive => Self::Running,
             (Phase::Created, _) if state.tasks.is_some() => Self::Prepared,
             (Phase::Created, _) => Self::Created,
+            (Phase::Running, _) if state.crew.is_some() => Self::Unattended,
             (Phase::Running, _) => Self::Crashed,
             (Phase::Stopped, Some(stop)) => match stop.reason {
                 Reason::Done => Self::Completed,
@@ -91,6 +94,7 @@ impl fmt::Display for Status {
             Self::Prepared => "prepared",
             Self::Running => "running",
             Self::Crashed => "crashed",
+            Self::Unattended => "unattended",
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Limit => "limit",
@@ -119,5 +123,38 @@ impl fmt::Display for Status {
             Self::Disk => "disk",
             Self::Unknown => "unknown",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{event::CrewRaised, state::Crew};
+
+    #[test]
+    fn a_crew_without_a_watcher_is_unattended_and_nothing_else_is() {
+        let raised = CrewRaised {
+            roster: Default::default(),
+            project: "/src/app".into(),
+            headless: false,
+            worktrees: false,
+            branch: None,
+        };
+        let crew = Crew {
+            raised,
+            members: Vec::new(),
+            dead: Vec::new(),
+            dead_total: 0,
+            timers: Vec::new(),
+            scope_broken: 0,
+        };
+        let mut state = State { phase: Phase::Running, ..State::default() };
+        assert_eq!(Status::of(&state, false), Status::Crashed);
+        state.crew = Some(crew);
+        assert_eq!(Status::of(&state, false), Status::Unattended);
+        assert_eq!(Status::of(&state, true), Status::Running);
+        assert!(Status::Unattended.is_resumable());
+        state.phase = Phase::Created;
+        assert_eq!(Status::of(&state, false), Status::Created);
     }
 }

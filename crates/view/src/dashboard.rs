@@ -85,7 +85,11 @@ pub trait Hands {
 pub fn table(rows: &[Row], style: &Style, now: Timestamp) -> String {
     let columns = Columns::of(rows.iter(), now, style.width);
     let mut lines = vec![columns.head().render(style)];
-    lines.extend(rows.iter().map(|row| columns.line(row, false).render(style)));
+    for row in rows {
+        lines.push(columns.line(row, false).render(style));
+        let members = 0..rows::members(row);
+        lines.extend(members.map(|member| columns.member(row, member).render(style)));
+    }
     lines.join("\n")
 }
 

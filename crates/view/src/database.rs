@@ -27,7 +27,7 @@ pub(crate) const FILE: &str = "index.db";
 const APPLICATION: i64 = 0x5365_6775;
 
 /// Raised whenever a column changes, or what is written into one.
-pub(crate) const SCHEMA: i64 = 3;
+pub(crate) const SCHEMA: i64 = 4;
 
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -40,7 +40,7 @@ const TABLES: &str = "
         cost_micros INTEGER NOT NULL, unpriced_calls INTEGER NOT NULL,
         created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL,
         workspace TEXT NOT NULL, last_text TEXT, problem TEXT, vendor_ids TEXT NOT NULL,
-        review TEXT NOT NULL,
+        review TEXT NOT NULL, crew TEXT NOT NULL,
         journal_len INTEGER NOT NULL, journal_mtime_ns INTEGER NOT NULL,
         PRIMARY KEY (repo, id)
     );
@@ -55,15 +55,15 @@ const TABLES: &str = "
 /// In the order in which [`read`] takes them.
 pub(crate) const COLUMNS: &str = "repo, id, number, repo_identity, name, loop, agent, model, \
     prompt, phase, stop, turns, runs, tokens, cost_micros, unpriced_calls, created_ms, \
-    updated_ms, workspace, last_text, problem, vendor_ids, review";
+    updated_ms, workspace, last_text, problem, vendor_ids, review, crew";
 
 /// The number stays: it is not of the journal.
 const UPSERT: &str = "
     INSERT INTO sessions (repo, id, repo_identity, name, loop, agent, model, prompt, phase, stop,
         turns, runs, tokens, cost_micros, unpriced_calls, created_ms, updated_ms, workspace,
-        last_text, problem, journal_len, journal_mtime_ns, vendor_ids, review)
+        last_text, problem, journal_len, journal_mtime_ns, vendor_ids, review, crew)
     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19,
-        ?20, ?21, ?22, ?23, ?24)
+        ?20, ?21, ?22, ?23, ?24, ?25)
     ON CONFLICT (repo, id) DO UPDATE SET
         repo_identity = excluded.repo_identity, name = excluded.name, loop = excluded.loop,
         agent = excluded.agent, model = excluded.model, prompt = excluded.prompt,
@@ -73,7 +73,7 @@ const UPSERT: &str = "
         updated_ms = excluded.updated_ms, workspace = excluded.workspace,
         last_text = excluded.last_text, problem = excluded.problem,
         journal_len = excluded.journal_len, journal_mtime_ns = excluded.journal_mtime_ns,
-        vendor_ids = excluded.vendor_ids, review = excluded.review";
+        vendor_ids = excluded.vendor_ids, review = excluded.review, crew = excluded.crew";
 
 /// Why a file that was opened can't be used.
 #[derive(Debug)]
@@ -176,7 +176,8 @@ pub(crate) fn set_fact(db: &Connection, name: &str, value: i64) -> rusqlite::Res
 
 pub(crate) fn upsert(db: &Connection, row: &Row, stamp: Stamp) -> rusqlite::Result<()> {
     let stop = row.stop.as_ref().and_then(|stop| serde_json::to_string(stop).ok());
-    let values: [&dyn ToSql; 24] = [
+    let crew = serde_json::to_string(&row.crew).unwrap_or_else(|_| "[]".to_owned());
+    let values: [&dyn ToSql; 25] = [
         &row.at.repo,
         &row.at.id.to_string(),
         &row.repo_identity,
@@ -201,6 +202,7 @@ pub(crate) fn upsert(db: &Connection, row: &Row, stamp: Stamp) -> rusqlite::Resu
         &stamp.mtime_ns,
         &row.vendor_ids.join(" "),
         &serde_json::json!([row.iteration, row.max_iterations, row.reviewers]).to_string(),
+        &crew,
     ];
     db.prepare_cached(UPSERT)?.execute(values).map(drop)
 }
@@ -228,6 +230,8 @@ pub(crate) fn read(row: &SqlRow<'_>) -> rusqlite::Result<Row> {
         iteration,
         max_iterations,
         reviewers,
+        crew: serde_json::from_str(row.get_ref(23)?.as_str().map_err(|error| broken(23, error))?)
+            .map_err(|error| broken(23, error))?,
         runs: row.get(12)?,
         tokens: row.get::<_, i64>(13)?.cast_unsigned(),
         cost: Micros(row.get::<_, i64>(14)?.cast_unsigned()),

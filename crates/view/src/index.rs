@@ -64,6 +64,7 @@ impl StatusFilter {
         "created",
         "running",
         "crashed",
+        "unattended",
         "completed",
         "failed",
         "limit",

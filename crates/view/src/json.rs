@@ -16,7 +16,11 @@ use segue_core::{
 use segue_journal::lock::Holder;
 use serde::Serialize;
 
-use crate::{row::Row, show::Show};
+use crate::{
+    crew::{self, MemberRow},
+    row::Row,
+    show::Show,
+};
 
 /// A status as one word: `completed`, `agent_crashed`, `cap:turns`.
 #[must_use]
@@ -49,6 +53,8 @@ pub struct RowJson<'a> {
     pub max_iterations: Option<u32>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub reviewers: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crew: Option<CrewJson<'a>>,
     pub runs: u32,
     pub tokens: u64,
     pub cost_micros: u64,
@@ -59,6 +65,14 @@ pub struct RowJson<'a> {
     pub vendor_ids: &'a [String],
     pub problem: Option<&'a str>,
     pub holder: Option<&'a Holder>,
+}
+
+/// A crew in a list: what `segue show` has is more.
+#[derive(Debug, Serialize)]
+pub struct CrewJson<'a> {
+    /// `1 waiting: coder · 2 idle`
+    pub standing: String,
+    pub members: &'a [MemberRow],
 }
 
 impl<'a> From<&'a Row> for RowJson<'a> {
@@ -83,6 +97,8 @@ impl<'a> From<&'a Row> for RowJson<'a> {
                 .then_some(row.iteration),
             max_iterations: row.max_iterations,
             reviewers: &row.reviewers,
+            crew: (row.loop_kind == LoopKind::Crew)
+                .then(|| CrewJson { standing: crew::standing(&row.crew), members: &row.crew }),
             runs: row.runs,
             tokens: row.tokens,
             cost_micros: row.cost.0,
@@ -129,6 +145,9 @@ pub struct ShowJson<'a> {
     pub created_at: Option<Timestamp>,
     pub updated_at: Option<Timestamp>,
     pub last_text: Option<&'a str>,
+    /// Of a crew, all that `segue crew status --json` says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub crew: Option<serde_json::Value>,
     pub problem: Option<&'a str>,
     pub holder: Option<&'a Holder>,
     pub files: Vec<FileJson>,
@@ -191,6 +210,7 @@ impl<'a> From<&'a Show> for ShowJson<'a> {
             created_at: identity.map(|identity| identity.created_at),
             updated_at: state.updated_at,
             last_text: state.last_text.as_deref(),
+            crew: state.crew.as_ref().map(|_| crew::json(state, show.holder.is_some())),
             problem: show.problem.as_deref(),
             holder: show.holder.as_ref(),
             files: show

@@ -12,6 +12,7 @@ use segue_core::{
     decide::{self, Next, Step},
     event::Cause,
     state::{Phase, Progress, Proof, TaskStep, Tasks},
+    status::Status,
 };
 use segue_journal::Session;
 use serde::Serialize;
@@ -146,11 +147,12 @@ fn headline(state: &State, going: &Going<'_>) -> String {
         .unwrap_or_default();
     let sign = if going.selector.parse::<u64>().is_ok() { "#" } else { "" };
     let how = match &state.stop {
-        _ if crashed(state) => "crashed".to_owned(),
+        _ if crashed(state) => Status::of(state, false).to_string(),
         Some(stop) => format!("stopped: {}", sanitize(stop.message.trim_end_matches('.'))),
         None => "never started".to_owned(),
     };
     let kind = match (&state.tasks, state.terms()) {
+        _ if state.crew.is_some() => "crew",
         (Some(_), _) => "tasks",
         (None, Some(_)) => "pair",
         (None, None) => "solo",

@@ -11,6 +11,7 @@
 //!
 //! Signs carry the meaning, colours only repeat it. No line is wider than the terminal.
 
+mod crew;
 mod passage;
 mod program;
 mod review;

@@ -19,7 +19,11 @@ use segue_journal::{
     session::read_identity,
 };
 
-use crate::{style, walk::Stamp};
+use crate::{
+    crew::{self, MemberRow},
+    style,
+    walk::Stamp,
+};
 
 /// How much of a prompt a list can use.
 const PROMPT_CHARS: usize = 400;
@@ -44,6 +48,8 @@ pub struct Row {
     pub iteration: u32,
     pub max_iterations: Option<u32>,
     pub reviewers: Vec<String>,
+    /// Of a crew: who is in it, and what each does.
+    pub crew: Vec<MemberRow>,
     pub runs: u32,
     pub tokens: u64,
     pub cost: Micros,
@@ -72,6 +78,7 @@ impl Row {
     pub fn status(&self) -> Status {
         match status(self.phase, self.stop.clone(), self.holder.is_some()) {
             Status::Created if self.loop_kind == LoopKind::Tasks => Status::Prepared,
+            Status::Crashed if self.loop_kind == LoopKind::Crew => Status::Unattended,
             status => status,
         }
     }
@@ -161,6 +168,7 @@ impl Row {
             let problem = problem.unwrap_or_else(|| "journal.jsonl is empty".to_owned());
             return Self::unread(home, at, stamp, problem);
         };
+        let crew = crew::rows(state);
         Self {
             name: state.name.clone(),
             agent: state.agent().to_owned(),
@@ -176,7 +184,12 @@ impl Row {
             unpriced_calls: state.unpriced_calls,
             updated_at: state.updated_at.unwrap_or(identity.created_at),
             workspace: state.workspace().unwrap_or(&identity.workspace).to_owned(),
-            last_text: state.last_text.clone(),
+            // A crew says nothing itself.
+            last_text: match crew.is_empty() {
+                true => state.last_text.clone(),
+                false => Some(crew::standing(&crew)),
+            },
+            crew,
             vendor_ids: vendor_ids(session),
             ..Self::by_identity(at, identity, problem)
         }
@@ -220,6 +233,7 @@ impl Row {
             iteration: 0,
             max_iterations: None,
             reviewers: Vec::new(),
+            crew: Vec::new(),
             runs: 0,
             tokens: 0,
             cost: Micros(0),
@@ -246,6 +260,8 @@ fn vendor_ids(session: &Session) -> Vec<String> {
         state.vendors.iter().filter_map(|vendor| vendor.id.clone()).collect()
     };
     let mut ids = of(session.state());
+    let members = session.state().crew.iter().flat_map(|crew| &crew.members);
+    ids.extend(members.filter_map(|member| member.vendor_session.clone()));
     if session.state().terms().is_some() {
         let parts = session.parts().unwrap_or_default();
         ids.extend(parts.iter().flat_map(|(_, part)| of(part.state())));

@@ -14,6 +14,7 @@ use segue_core::{
 use segue_journal::{Session, lock::Holder, scan::Ending};
 
 use crate::{
+    crew,
     row::problem_of,
     select::Found,
     style::{self, Line, Paint, Style, bytes, count, duration, money, relative, sanitize, tokens},
@@ -22,6 +23,9 @@ use crate::{
 
 /// How wide the names on the left are.
 const LABEL: usize = 11;
+
+/// How many of the messages that did not arrive are shown.
+const DEAD_LETTERS: usize = 5;
 
 /// Everything there is to say about one session.
 #[derive(Debug)]
@@ -178,6 +182,7 @@ pub fn show_text(show: &Show, style: &Style, now: Timestamp) -> String {
     identity_lines(show, &mut page, now);
     spend_lines(show, &mut page, now);
     task_lines(show, &mut page);
+    crew_lines(show, &mut page, now);
     for (n, file) in show.files.iter().enumerate() {
         let size = file.bytes.map(|size| format!("  {}", bytes(size))).unwrap_or_default();
         let label = if n == 0 { "files" } else { "" };
@@ -233,7 +238,14 @@ fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     if let Some(model) = state.model() {
         agent = format!("{agent} · {model}");
     }
-    let label = if state.terms().is_some() { "worker" } else { "agent" };
+    if state.crew.is_some() {
+        agent = crew::agents(&crew::rows(state));
+    }
+    let label = match state.terms() {
+        Some(_) => "worker",
+        None if state.crew.is_some() => "agents",
+        None => "agent",
+    };
     page.line(label, Paint::Plain, &sanitize(&agent));
     review_lines(state, page);
     for vendor in &state.vendors {
@@ -320,6 +332,25 @@ fn task_lines(show: &Show, page: &mut Page<'_>) {
     }
 }
 
+/// Who is in the crew, and what became of what they say to each other.
+fn crew_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
+    if show.state.crew.is_none() {
+        return;
+    }
+    let members = crew::rows(&show.state);
+    page.line("members", Paint::Plain, &sanitize(&crew::standing(&members)));
+    // It has many columns, so it begins further to the left than other things.
+    let width = page.style.width.saturating_sub(2);
+    let narrower = Style { width, ..page.style.clone() };
+    for line in crew::long_table(&show.state, &narrower, now).lines() {
+        page.lines.push(format!("  {line}"));
+    }
+    page.line("messages", Paint::Plain, &crew::messages(&show.state));
+    for (n, line) in crew::dead_letters(&show.state, DEAD_LETTERS, now).iter().enumerate() {
+        page.wrapped(if n == 0 { "dead" } else { "" }, Paint::Yellow, line);
+    }
+}
+
 fn came_from(how: How) -> &'static str {
     match how {
         How::Continued => "continued from",
@@ -333,6 +364,10 @@ fn came_from(how: How) -> &'static str {
 
 fn spend_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     let state = &show.state;
+    // What a crew spends is in the sessions of its members.
+    if state.crew.is_some() {
+        return page.line("runs", Paint::Plain, &state.runs.to_string());
+    }
     let (runs, calls) = (count(state.runs.into(), "run"), count(state.tool_calls, "tool call"));
     let work = format!("{} · {runs} · {calls}", state.turn.number);
     page.line("turns", Paint::Plain, &work);

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use segue_core::{State, event::Verdict, status::Status};
 
 use crate::{
+    crew,
     show::advice,
     style::{self, Line, Paint, Style, duration, money, sanitize, tokens},
     table::status_paint,
@@ -43,7 +44,13 @@ pub fn status_lines(state: &State, seen: &Seen<'_>, style: &Style) -> Vec<String
     if let Some(identity) = &state.identity {
         page.line("task", Paint::Plain, &sanitize(identity.prompt.head().trim()));
     }
-    page.two_lines("spent", Paint::Plain, &spent(state, seen));
+    match &state.crew {
+        Some(_) => {
+            let standing = crew::standing(&crew::rows(state));
+            page.two_lines("crew", Paint::Plain, &sanitize(&standing));
+        }
+        None => page.two_lines("spent", Paint::Plain, &spent(state, seen)),
+    }
     if seen.alive {
         if let Some(last) = seen.last.map(str::trim).filter(|last| !last.is_empty()) {
             page.two_lines("last", Paint::Plain, last);

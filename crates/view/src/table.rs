@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use segue_core::status::Status;
 
 use crate::{
+    crew,
     row::Row,
     style::{self, Paint, Style, relative, sanitize, shorten},
 };
@@ -39,6 +40,7 @@ pub fn status_paint(status: Status) -> Paint {
         | Status::Disk => Paint::Red,
         Status::Limit
         | Status::Interrupted
+        | Status::Unattended
         | Status::Capped(_)
         | Status::Looping
         | Status::NoCase
@@ -123,8 +125,11 @@ fn cells(row: &Row, now: Timestamp) -> [String; 7] {
     ]
 }
 
-/// Who works, and who reviews.
+/// Who works, and who reviews; of a crew, how many and of which kinds.
 pub(crate) fn agents(row: &Row) -> String {
+    if !row.crew.is_empty() {
+        return crew::agents(&row.crew);
+    }
     match row.reviewers.as_slice() {
         [] => row.agent.clone(),
         [one] => format!("{} ⇄ {one}", row.agent),
@@ -140,9 +145,13 @@ pub(crate) fn spend(row: &Row) -> String {
     }
 }
 
-/// What tells a session from the others: its name, else its prompt; before both, what is wrong.
+/// What tells a session from the others: its name and its prompt; before both, what is wrong.
 fn subject(row: &Row) -> String {
-    let prompt = sanitize(&row.prompt);
+    // Of a crew, how everybody stands is worth more than what was said first.
+    let prompt = match row.crew.is_empty() {
+        true => sanitize(&row.prompt),
+        false => sanitize(row.last_text.as_deref().unwrap_or_default()),
+    };
     let text = match &row.name {
         Some(name) => format!("{} · {prompt}", sanitize(name)),
         None => prompt.into_owned(),

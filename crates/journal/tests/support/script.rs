@@ -3,17 +3,21 @@
 use segue_core::{
     Payload, Permission,
     caps::{Cap, Caps},
+    crew::{Roster, Spec},
     event::{
         AgentChanged, AgentExited, AgentIntroduced, AgentStarted, Blocker, Body, CaseSubmitted,
-        Cause, ChangeCause, CheckpointSkipped, CheckpointTaken, Concern, Decision, Delivery,
-        DoneSignalled, Draft, Entry, Failure, FileChange, FileStatus, JournalRepaired, LimitHit,
-        Mark, MessageDelivered, MessageSent, Met, ModelCalled, ModelFailed, ModelReplied,
-        ModelStop, Outcome, PacketWritten, PassedOver, Process, ProgressReported, ProofReturned,
-        ProofStarted, QuotaTold, Reason, Retry, ReviewStarted, ReviewerStopped, RewindFinished,
-        RewindStarted, SessionNamed, SessionResumed, SessionStarted, SessionStopped, Span,
-        TaskFailed, TaskRead, TaskStarted, TasksRead, ThinkingWritten, ToolCalled, ToolReturned,
-        ToolStarted, ToolStatus, TurnEnded, TurnStarted, UsageReported, Verdict, VerdictGiven,
-        VerdictSubmitted, Via, WarningRaised, WorkCommitted, WorktreeMade, WorktreePlanned,
+        Cause, ChangeCause, CheckpointSkipped, CheckpointTaken, Concern, CrewRaised, Decision,
+        Delivery, Doing, DoneSignalled, Draft, Entry, Failure, FileChange, FileStatus,
+        JournalRepaired, LimitHit, Mark, MemberEnded, MemberIdentified, MemberJoined, MemberLeft,
+        MemberSeen, MemberStarted, MemberStarting, MessageDelivered, MessageFailed, MessagePosted,
+        MessageSent, Met, ModelCalled, ModelFailed, ModelReplied, ModelStop, Outcome,
+        PacketWritten, PassedOver, Process, ProgressReported, ProofReturned, ProofStarted,
+        QuotaTold, Reason, Retry, ReviewStarted, ReviewerStopped, RewindFinished, RewindStarted,
+        ScopeBroken, SessionNamed, SessionResumed, SessionStarted, SessionStopped, Span, Start,
+        TaskFailed, TaskRead, TaskStarted, TasksRead, ThinkingWritten, TimerFired, ToolCalled,
+        ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted, UsageReported, Verdict,
+        VerdictGiven, VerdictSubmitted, Via, WarningRaised, WorkCommitted, WorktreeMade,
+        WorktreePlanned,
     },
     usage::{Micros, Usage},
 };
@@ -107,6 +111,9 @@ fn closing(turn: u32) -> Vec<Step> {
     if turn.is_multiple_of(3) {
         steps.extend(vendor_run(turn));
         steps.extend(review(turn));
+    }
+    if turn.is_multiple_of(6) {
+        steps.extend(crew(turn));
     }
     if turn.is_multiple_of(4) {
         steps.extend(passage(turn));
@@ -298,6 +305,80 @@ fn review(turn: u32) -> Vec<Step> {
             .into(),
         ),
     ]
+}
+
+/// What a crew leaves: who is in it, and what becomes of one of them.
+fn crew(turn: u32) -> Vec<Step> {
+    let spec = Spec { id: "prüfer".into(), agent: Some("claude".into()), ..Spec::default() };
+    let raised = CrewRaised {
+        roster: Roster { name: Some("größe".into()), agents: vec![spec], ..Roster::default() },
+        project: "/tmp/füße".into(),
+        headless: turn.is_multiple_of(12),
+        worktrees: true,
+        branch: Some("segue/größe".into()),
+    };
+    let member = || "prüfer-1".to_owned();
+    let joined = MemberJoined {
+        member: member(),
+        role: "prüfer".into(),
+        group: Some("bau".into()),
+        instance: 1,
+        session: segue_core::SessionId::from_parts(1, turn.into()),
+        cwd: "/tmp/füße-1".into(),
+        worktree: Some("/tmp/füße-1".into()),
+        branch: Some("segue/größe-1".into()),
+    };
+    let starting = MemberStarting {
+        member: member(),
+        how: Start::Packet,
+        generation: turn,
+        vendor_session: None,
+        command: "claude --model größer".into(),
+        cwd: "/tmp/füße-1".into(),
+    };
+    let started = MemberStarted { member: member(), pane: Some("%3".into()), pid: Some(4711) };
+    let identified = MemberIdentified { member: member(), vendor_session: format!("5f1e{turn}") };
+    let what = Some("„rm -rf“ erlauben?".into());
+    let seen = MemberSeen { member: member(), doing: Doing::Waiting, what };
+    let ended = MemberEnded {
+        member: member(),
+        why: "exit 1".into(),
+        again_in_ms: Some(2000),
+        degraded: false,
+    };
+    let mut steps: Vec<Step> = vec![
+        (None, raised.into()),
+        (None, joined.into()),
+        (None, starting.into()),
+        (None, started.into()),
+        (None, identified.into()),
+        (None, seen.into()),
+        (None, ended.into()),
+    ];
+    steps.extend(crew_mail(turn));
+    let left = MemberLeft { member: member(), reason: "entfernt".into() };
+    steps.push((None, left.into()));
+    steps
+}
+
+/// What a crew says, and what it does that it should not.
+fn crew_mail(turn: u32) -> Vec<Step> {
+    let messages = vec![format!("message_{turn}")];
+    let to = "prüfer-1".to_owned();
+    let posted = MessagePosted { to: to.clone(), messages: messages.clone(), attempt: 2 };
+    let failed = MessageFailed { to: to.clone(), messages, reason: "nie gesehen".into() };
+    let fired = TimerFired {
+        timer: "täglich".into(),
+        to: vec![to.clone()],
+        passed_over: vec!["coder".into()],
+    };
+    let broken = ScopeBroken {
+        members: vec![to],
+        paths: vec!["src/größe.rs".into()],
+        undone: true,
+        kept_in: Some("d".repeat(40)),
+    };
+    vec![(None, posted.into()), (None, failed.into()), (None, fired.into()), (None, broken.into())]
 }
 
 /// What a vendor's program leaves.

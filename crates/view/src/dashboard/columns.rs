@@ -2,12 +2,13 @@
 //! the screen and for what is printed once.
 
 use jiff::Timestamp;
-use segue_core::{State, caps::Cap, status::Status};
+use segue_core::{State, caps::Cap, event::Doing, status::Status};
 
 use crate::{
+    crew::{self, MemberRow},
     row::Row,
     show::advice,
-    style::{Line, Paint, relative, sanitize, shorten, width},
+    style::{Line, Paint, count, relative, sanitize, shorten, width},
     table::{self, spend, status_paint},
     tui::search::{agent, number},
 };
@@ -16,6 +17,9 @@ const GAP: usize = 2;
 const MARK: &str = "▸ ";
 const TASK_WIDTH: usize = 28;
 const AGENTS_WIDTH: usize = 18;
+/// Of a member's line.
+const NAME_WIDTH: usize = 18;
+const AGE_WIDTH: usize = 6;
 
 /// A column: its head, how wide it is at least (so that little jumps), and how much must be left
 /// for what was said, or else it is left out. They go from the last of [`GIVE_WAY`] on.
@@ -44,6 +48,11 @@ type Cells = [String; 7];
 
 /// How far a session has come.
 pub(super) fn progress(row: &Row) -> String {
+    if !row.crew.is_empty() {
+        let down = |member: &&MemberRow| matches!(member.doing, Doing::Down | Doing::Degraded);
+        let up = row.crew.len() - row.crew.iter().filter(down).count();
+        return format!("{up}/{} up", row.crew.len());
+    }
     match (row.iteration, row.turns) {
         (0, 0) => "–".to_owned(),
         (0, turns) => format!("turn {turns}"),
@@ -57,6 +66,8 @@ pub(super) fn progress(row: &Row) -> String {
 /// Who works on it.
 fn agents(row: &Row) -> String {
     match row.reviewers.is_empty() {
+        // Each of them has a line of its own.
+        true if !row.crew.is_empty() => count(row.crew.len() as u64, "agent"),
         true => agent(row),
         false => sanitize(&table::agents(row)).into_owned(),
     }
@@ -140,6 +151,35 @@ impl Columns {
         }
         let (paint, said) = said(row);
         line.with(if paint == Paint::Plain { strong } else { paint }, said)
+    }
+
+    /// The line of one of a crew, below that of the crew.
+    pub(super) fn member(&self, row: &Row, member: usize) -> Line {
+        let Some(one) = row.crew.get(member) else { return Line::new() };
+        let widest = |cell: fn(&MemberRow) -> String| {
+            row.crew.iter().map(|one| width(&cell(one))).max().unwrap_or_default()
+        };
+        let column = |cell: fn(&MemberRow) -> String| {
+            let text = cell(one);
+            let blanks = " ".repeat(widest(cell).saturating_sub(width(&text)) + GAP);
+            format!("{text}{blanks}")
+        };
+        let (paint, sign) = crew::look(one.doing);
+        let branch = if member + 1 == row.crew.len() { "└ " } else { "├ " };
+        let indent = width(MARK) + self.widths[NUMBER] + GAP;
+        let since = crew::age(one.since, self.now);
+        let needed = matches!(one.doing, Doing::Waiting | Doing::Degraded);
+        let strong = if needed { paint } else { Paint::Plain };
+        let line = Line::new()
+            .with(Paint::Dim, format!("{}{branch}", " ".repeat(indent)))
+            .with(strong, column(|one| shorten(&sanitize(&one.name), NAME_WIDTH).into_owned()))
+            .plain(column(|one| shorten(&sanitize(&one.agent), NAME_WIDTH).into_owned()))
+            .with(paint, column(|one| one.doing.to_string()))
+            .with(Paint::Dim, format!("{since:<AGE_WIDTH$}"));
+        match one.what.as_deref().filter(|_| needed) {
+            Some(what) => line.with(paint, format!("  {sign} {}", sanitize(what.trim()))),
+            None => line,
+        }
     }
 
     fn padded(&self, column: usize, text: &str) -> String {

@@ -5,6 +5,9 @@
 //! 12 sessions · 2 running · 1 waiting            /parser · active only
 //!   # state      progress  agents  spend  age    last words
 //! ▸ 7 running    turn 3    codex   412k   now    The tests pass.
+//!   8 running    2/2 up    2 agents   –   now    1 waiting: coder · 1 idle
+//!     ├ coder   claude  waiting  3 min  ⏸ Allow `cargo publish`?
+//!     └ tester  codex   idle     now
 //! ─────────────────────────────────────────────────────────────────
 //! status     running · now                       where there is height for it
 //! hand session 7 to: clau
@@ -16,7 +19,10 @@ use ratatui::{
     layout::{Position, Rect},
 };
 
+use segue_core::event::Doing;
+
 use crate::{
+    row::Row,
     style::{Line, Paint, Style, count, sanitize, shorten, width},
     table::status_paint,
     tui::{canvas::Canvas, preview},
@@ -27,7 +33,7 @@ use super::{
     board::{Board, Mode},
     columns::{Columns, next, progress, task},
     follow::Follow,
-    rows::{Rank, rank},
+    rows::{Rank, Shown, members, rank},
 };
 
 const LEAST: (u16, u16) = (40, 8);
@@ -56,7 +62,7 @@ const HELP: [(&str, &str); 13] = [
     ("q  ctrl-c", "quit; what runs goes on running"),
     ("", ""),
     ("running", "a process works on it"),
-    ("waiting", "limit, overloaded, unreachable, not signed in, crashed"),
+    ("waiting", "limit, overloaded, unreachable, not signed in, crashed, unattended"),
 ];
 
 /// What is where.
@@ -135,8 +141,12 @@ fn table(board: &mut Board, rooms: &Rooms, canvas: &mut Canvas<'_>) -> Keys {
     board.rows.fit(list.height.into());
     let columns = Columns::of(board.rows.found(), now, body.width.into());
     canvas.put_line(Rect { height: 1, ..body }, &columns.head());
-    for (line, (row, selected)) in list.rows().zip(board.rows.shown()) {
-        canvas.put_line(line, &columns.line(row, selected));
+    for (line, shown) in list.rows().zip(board.rows.shown()) {
+        let text = match shown {
+            Shown::Session { row, selected } => columns.line(row, selected),
+            Shown::Member { row, member } => columns.member(row, member),
+        };
+        canvas.put_line(line, &text);
     }
     if board.rows.found().len() == 0 {
         canvas.put(list, 2, Paint::Dim, nothing(board));
@@ -169,6 +179,13 @@ fn head(board: &Board, room: Rect, canvas: &mut Canvas<'_>) {
     if waiting > 0 {
         line = line.plain(" · ").with(Paint::Yellow, format!("{waiting} waiting"));
     }
+    // Whoever of a crew waits, waits for a person, while the crew itself runs.
+    let agents: usize = all.iter().map(waiting_members).sum();
+    if agents > 0 {
+        let verb = if agents == 1 { "waits" } else { "wait" };
+        let text = format!("{} {verb}", count(agents as u64, "agent"));
+        line = line.plain(" · ").with(Paint::Yellow, text);
+    }
     canvas.put_line(room, &line);
     let mut shown = Vec::new();
     if !board.rows.filter.is_empty() {
@@ -183,6 +200,11 @@ fn head(board: &Board, room: Rect, canvas: &mut Canvas<'_>) {
     let shown = shown.join(" · ");
     let column = usize::from(room.width).saturating_sub(width(&shown));
     canvas.put(room, column, Paint::Bold, &shown);
+}
+
+fn waiting_members(row: &Row) -> usize {
+    let shown = row.crew.iter().take(members(row));
+    shown.filter(|member| member.doing == Doing::Waiting).count()
 }
 
 fn follow(board: &mut Board, rooms: &Rooms, canvas: &mut Canvas<'_>) -> Keys {

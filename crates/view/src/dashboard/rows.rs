@@ -4,7 +4,7 @@
 //! table that is looked at must not dance.
 
 use jiff::Timestamp;
-use segue_core::status::Status;
+use segue_core::{state::Phase, status::Status};
 use segue_journal::Home;
 
 use crate::{
@@ -32,7 +32,8 @@ pub(super) fn rank(row: &Row) -> Rank {
         | Status::Overloaded
         | Status::Unreachable
         | Status::NotSignedIn
-        | Status::Crashed => Rank::Waiting,
+        | Status::Crashed
+        | Status::Unattended => Rank::Waiting,
         _ => Rank::Rest,
     }
 }
@@ -47,12 +48,25 @@ pub fn sort(rows: &mut [Row]) {
     });
 }
 
+/// How many lines stand below a session: of a crew that was not taken down, one for each in it.
+pub(super) fn members(row: &Row) -> usize {
+    if row.phase == Phase::Stopped { 0 } else { row.crew.len() }
+}
+
+/// A line of the table.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Shown<'a> {
+    Session { row: &'a Row, selected: bool },
+    Member { row: &'a Row, member: usize },
+}
+
 #[derive(Debug)]
 pub(super) struct Rows {
     all: Vec<Row>,
     /// Those that fit, by their places in `all`.
     found: Vec<usize>,
-    /// Over `found`.
+    /// What is selected is a place in `found`; what is seen begins at a line of the table, and a
+    /// session may have several.
     scroll: Scroll,
     pub(super) filter: String,
     pub(super) active_only: bool,
@@ -97,8 +111,12 @@ impl Rows {
     /// It is now so late. Returns whether that is to be seen.
     pub(super) fn tick(&mut self, now: Timestamp) -> bool {
         let before = std::mem::replace(&mut self.now, now);
-        self.shown()
-            .any(|(row, _)| relative(row.updated_at, before) != relative(row.updated_at, now))
+        let times = |shown: Shown<'_>| match shown {
+            Shown::Session { row, .. } => Some(row.updated_at),
+            Shown::Member { row, member } => row.crew.get(member).and_then(|one| one.since),
+        };
+        let mut times = self.shown().filter_map(times);
+        times.any(|at| relative(at, before) != relative(at, now))
     }
 
     /// Changes what is shown of all. The first one is then selected.
@@ -132,22 +150,55 @@ impl Rows {
         self.found.iter().map(|&row| &self.all[row])
     }
 
-    /// Those that are seen, each with whether it is the selected one.
-    pub(super) fn shown(&self) -> impl Iterator<Item = (&Row, bool)> {
-        let Scroll { at: selected, top, height } = self.scroll;
-        let seen = self.found().enumerate().skip(top).take(height);
-        seen.map(move |(at, row)| (row, at == selected))
+    /// The lines that are seen.
+    pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        let Scroll { at, top, height } = self.scroll;
+        let lines = self.found().enumerate().flat_map(move |(place, row)| {
+            let members = (0..members(row)).map(move |member| Shown::Member { row, member });
+            std::iter::once(Shown::Session { row, selected: place == at }).chain(members)
+        });
+        lines.skip(top).take(height)
     }
 
+    /// The line that a session begins at, and the one that the next one does.
+    fn lines_of(&self, place: usize) -> (usize, usize) {
+        let lines = |row: &Row| 1 + members(row);
+        let before = self.found().take(place).map(lines).sum();
+        (before, before + self.found().nth(place).map_or(0, lines))
+    }
+
+    /// The session that a line belongs to.
+    fn place_of(&self, line: usize) -> usize {
+        let mut end = 0;
+        let past = |row: &Row| {
+            end += 1 + members(row);
+            end <= line
+        };
+        self.found().map(past).take_while(|past| *past).count()
+    }
+
+    /// Goes so many lines, to the session that is there, and from one to the next in any case.
     pub(super) fn step(&mut self, by: isize) {
-        self.scroll.step(by, self.found.len());
+        let last = self.found.len().saturating_sub(1);
+        let at = self.scroll.at.min(last);
+        let line = self.lines_of(at).0.saturating_add_signed(by);
+        let there = self.place_of(line);
+        self.scroll.at = if by > 0 { there.max(at + 1) } else { there }.min(last);
     }
 
     pub(super) fn page(&self) -> isize {
         self.scroll.page()
     }
 
+    /// Scrolls as little as needed for the selected one to be seen, with all of its lines where
+    /// there is room for them.
     pub(super) fn fit(&mut self, height: usize) {
-        self.scroll.fit(height, self.found.len());
+        let height = height.max(1);
+        let (first, end) = self.lines_of(self.scroll.at);
+        let total = self.lines_of(self.found.len()).0;
+        let lowest = end.saturating_sub(height).min(first);
+        let last_top = total.saturating_sub(height);
+        self.scroll.height = height;
+        self.scroll.top = self.scroll.top.clamp(lowest, first).min(last_top);
     }
 }

@@ -9,13 +9,18 @@ use ratatui::{
 };
 use segue_core::{
     Event as Happened, Payload, SessionId,
-    event::{Reason, TextWritten},
+    event::{Doing, Reason, TextWritten},
+    identity::LoopKind,
     state::Phase,
+    usage::Micros,
 };
 use segue_journal::{Home, RealDisk, lock::Holder};
 
 use super::{board::Mode, *};
-use crate::tui::testing::{now, row, text};
+use crate::{
+    crew::MemberRow,
+    tui::testing::{now, row, text},
+};
 
 fn running(number: u64, prompt: &str) -> Row {
     let mut row = row(number, prompt);
@@ -78,7 +83,11 @@ fn type_in(board: &mut Board, text: &str) -> Option<Wish> {
 
 fn numbers(board: &mut Board) -> Vec<u64> {
     board.rows.fit(100);
-    board.rows.shown().filter_map(|(row, _)| row.number).collect()
+    let number = |shown| match shown {
+        rows::Shown::Session { row, .. } => row.number,
+        rows::Shown::Member { .. } => None,
+    };
+    board.rows.shown().filter_map(number).collect()
 }
 
 fn selected(board: &Board) -> u64 {
@@ -176,6 +185,124 @@ fn without_room_for_details() {
 
     enter follow · r resume · s stop · h hand o…
     ");
+}
+
+/// A crew of so many: one who waits, and others who do not.
+fn crew(number: u64, count: u64) -> Row {
+    let mut row = running(number, "");
+    (row.loop_kind, row.name) = (LoopKind::Crew, Some("app".to_owned()));
+    (row.agent, row.model, row.turns) = ("crew".to_owned(), None, 0);
+    (row.tokens, row.cost) = (0, Micros(0));
+    let member = |n| MemberRow {
+        name: if n == 1 { "coder".to_owned() } else { format!("tester-{n}") },
+        agent: if n == 1 { "claude".to_owned() } else { "codex".to_owned() },
+        doing: if n == 1 { Doing::Waiting } else { Doing::Idle },
+        what: (n == 1).then(|| "Allow \x1b[2J`cargo publish`?\n(y/n)".to_owned()),
+        since: Some(now() - 3.minutes()),
+    };
+    row.crew = (1..=count).map(member).collect();
+    row.last_text = Some(crate::crew::standing(&row.crew));
+    row
+}
+
+#[test]
+fn a_crew_is_a_tree() {
+    let mut rows = five();
+    rows.push(crew(6, 3));
+    assert_snapshot!(screen(&mut board(rows.clone()), 80, 24), @"
+    6 sessions · 3 running · 1 waiting · 1 agent waits
+      #  state      progress  agents         spend  age     last words
+    ▸ 5  running    –         codex     412k $0.12  now     漢字の表を書く
+      6  running    3/3 up    3 agents           –  now     1 waiting: coder · 2 id…
+         ├ coder     claude  waiting  3 min   ⏸ Allow `cargo publish`? (y/n)
+         ├ tester-2  codex   idle     3 min
+         └ tester-3  codex   idle     3 min
+      3  running    turn 3    codex     412k $0.12  now     The tests pass.
+      2  limit      turn 3    codex     412k $0.12  30 h    The parser is done.
+      1  completed  turn 3    codex     412k $0.12  1 h     The parser is done.
+      4  cap:steps  turn 3    claude    412k $0.12  14 h    The parser is done.
+
+
+    ────────────────────────────────────────────────────────────────────────────────
+    status     running · now
+               process 4711 on here, since 2026-11-15T18:00:00Z
+    next       segue watch 5
+    prompt     漢字の表を書く
+    agent      codex · gpt-5
+    spend      0 turns · 412k tokens · $0.12
+    workspace  /src/app
+    vendor     019c3e-77aa                                                         …
+
+    enter follow · r resume · s stop · h hand off · / filter · ? help · q quit
+    ");
+    sort(&mut rows);
+    let screen = screen(&mut board(rows.clone()), 80, 24).replace('▸', " ");
+    assert!(screen.contains(&table(&rows, &Style::plain(80), now())), "{screen}");
+    // Of one that was taken down, nobody has anything to say.
+    let mut down = crew(6, 3);
+    (down.phase, down.stop) = (Phase::Stopped, stopped(6, Reason::Interrupted, 0).stop);
+    assert!(!self::screen(&mut board(vec![down]), 80, 24).contains('├'));
+    // Its watcher has died.
+    let mut alone = crew(6, 3);
+    alone.holder = None;
+    let text = self::screen(&mut board(vec![alone]), 80, 24);
+    assert!(text.contains("1 waiting") && text.contains("unattended  3/3 up"), "{text}");
+}
+
+#[test]
+fn those_who_wait_stand_out() {
+    let mut board = board(vec![crew(6, 3)]);
+    let style = Style { color: true, ..Style::plain(80) };
+    let terminal = drawn(&mut board, &style, 80, 12);
+    let cells = &terminal.backend().buffer().content;
+    let yellow: String =
+        cells.iter().filter(|cell| cell.fg == Color::Yellow).map(|cell| cell.symbol()).collect();
+    assert!(yellow.contains("coder") && yellow.contains("⏸ Allow `cargo publish`? (y/n)"));
+}
+
+#[test]
+fn a_tree_scrolls_with_its_crew() {
+    // From the top: crew 9 with 4 members, then 8 to 5, and crew 4 with 4 at the end.
+    let mut rows: Vec<Row> = (5..=8).map(|n| running(n, "Task")).collect();
+    rows.extend([crew(9, 4), crew(4, 4)]);
+    for row in &mut rows {
+        row.created_at = now() + i64::try_from(row.number.unwrap()).unwrap().minutes();
+    }
+    let mut board = board(rows);
+    let at = |board: &mut Board, code| {
+        key(board, code);
+        board.rows.fit(6);
+        (selected(board), board.rows.shown().count())
+    };
+    board.rows.fit(6);
+    assert_eq!(at(&mut board, KeyCode::Down), (8, 6));
+    assert_eq!(at(&mut board, KeyCode::Down), (7, 6));
+    assert_eq!(at(&mut board, KeyCode::Up), (8, 6));
+    // Up from below a tree is its crew, not one in it; then all of the tree is seen.
+    assert_eq!(at(&mut board, KeyCode::Up), (9, 6));
+    assert_snapshot!(screen(&mut board, 60, 10), @"
+    6 sessions · 6 running · 2 agents wait
+      #  state      progress  agents    age     last words
+    ▸ 9  running    4/4 up    4 agents  now     1 waiting: code…
+         ├ coder     claude  waiting  3 min   ⏸ Allow `cargo pu…
+         ├ tester-2  codex   idle     3 min
+         ├ tester-3  codex   idle     3 min
+         └ tester-4  codex   idle     3 min
+      8  running    turn 3    codex     now     The parser is d…
+
+    enter follow · r resume · s stop · h hand off · / filter ·…
+    ");
+    // A page goes as many lines as are seen.
+    assert_eq!(at(&mut board, KeyCode::PageDown), (8, 6));
+    assert_eq!(at(&mut board, KeyCode::PageDown), (4, 6));
+    assert_eq!(at(&mut board, KeyCode::Down), (4, 6));
+    assert!(screen(&mut board, 60, 10).contains("└ tester-4"), "the last one is seen");
+    assert_eq!(at(&mut board, KeyCode::PageUp), (9, 6));
+    assert_eq!(at(&mut board, KeyCode::End), (4, 6));
+    assert_eq!(at(&mut board, KeyCode::Home), (9, 6));
+    // Where a tree is larger than the screen, its crew is seen.
+    board.rows.fit(3);
+    assert!(matches!(board.rows.shown().next(), Some(rows::Shown::Session { .. })));
 }
 
 #[test]
@@ -414,7 +541,7 @@ fn the_help() {
       q  ctrl-c   quit; what runs goes on running
 
       running     a process works on it
-      waiting     limit, overloaded, unreachable, not signed in, crashed
+      waiting     limit, overloaded, unreachable, not signed in, crashed, unattended
 
 
 

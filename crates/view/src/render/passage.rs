@@ -39,8 +39,7 @@ impl Out<'_> {
                 self.one(0, dim, Paint::Dim, &text);
             }
             Body::PacketWritten(_) | Body::CheckpointSkipped(_) | Body::WorktreePlanned(_) => {}
-            // A kind of which nobody has said yet how it looks.
-            other => self.one(2, dim, Paint::Dim, other.kind()),
+            other => self.crew(other),
         }
     }
 

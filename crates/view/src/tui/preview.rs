@@ -6,7 +6,7 @@ use ratatui::layout::Rect;
 use crate::{
     row::Row,
     style::{Paint, Style, count, money, relative, sanitize, tokens, wrap},
-    table::status_paint,
+    table::{agents, status_paint},
     tui::canvas::Canvas,
 };
 
@@ -86,6 +86,7 @@ fn subject(row: &Row, page: &mut Page) {
     }
     page.add("prompt", Paint::Plain, &row.prompt);
     let agent = match &row.model {
+        _ if !row.crew.is_empty() => agents(row),
         Some(model) => format!("{} · {model}", row.agent),
         None => row.agent.clone(),
     };

@@ -35,6 +35,9 @@ pub(crate) fn text(row: &Row) -> String {
         text.push_str(part);
         text.push('\n');
     }
+    for member in &row.crew {
+        text.push_str(&format!("{}\n{}\n{}\n", member.name, member.agent, member.doing));
+    }
     text.to_lowercase()
 }
 

@@ -43,6 +43,7 @@ pub(crate) fn row(number: u64, prompt: &str) -> Row {
         iteration: 0,
         max_iterations: None,
         reviewers: Vec::new(),
+        crew: Vec::new(),
         runs: 1,
         tokens: 412_000,
         cost: Micros(120_000),

@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod common;
 #[cfg(test)]
+mod crew;
+#[cfg(test)]
 mod index;
 #[cfg(test)]
 mod look;
