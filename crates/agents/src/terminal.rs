@@ -141,6 +141,12 @@ pub trait Terminal: Debug + Send + Sync {
     /// The name on the vendor's card.
     fn name(&self) -> &'static str;
 
+    /// Arguments with which its program makes a conversation and prints its id, for one that takes
+    /// no id of ours.
+    fn makes_id(&self) -> Option<&'static [&'static str]> {
+        None
+    }
+
     /// Arguments, environment and files for the program at a terminal, without a prompt: prompts
     /// are typed.
     fn call(&self, sitting: &Sitting<'_>) -> Call;

@@ -6,6 +6,9 @@
 /// What a person at the command line is called.
 pub const PERSON: &str = "person";
 
+/// Who a crew's own words are from: the first prompt, and what brings somebody back.
+pub const CREW: &str = "crew";
+
 /// Everybody but the sender.
 pub const ALL: &str = "all";
 

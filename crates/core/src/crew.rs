@@ -96,7 +96,7 @@ pub enum Mail {
     /// They are typed into its terminal.
     #[default]
     Terminal,
-    /// They lie in its inbox, and it looks there by itself.
+    /// They lie in a directory of its own, and it looks there by itself.
     Files,
     #[serde(other)]
     Unknown,
@@ -181,7 +181,7 @@ impl Default for Notify {
 pub enum Occasion {
     /// An agent asks something.
     Waiting,
-    /// Something works worse than it should.
+    /// An agent ended too often, and is given up.
     Degraded,
     /// Somebody has to look.
     Attention,

@@ -143,6 +143,7 @@ mod tests {
         let crew = Crew {
             raised,
             members: Vec::new(),
+            left: Vec::new(),
             dead: Vec::new(),
             dead_total: 0,
             timers: Vec::new(),

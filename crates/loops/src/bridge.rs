@@ -21,6 +21,9 @@ use segue_runner::{Halt, Supervisor};
 
 use crate::{keep::done_with, tools};
 
+/// Room that is kept for what a crew itself has to say.
+pub(crate) const RESERVED: usize = 24;
+
 /// Everybody who can be spoken to, the worker first.
 #[must_use]
 pub fn participants(state: &State) -> Vec<String> {
@@ -186,6 +189,10 @@ pub(crate) fn take_in(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
     let session = supervisor.session().session();
     for waiting in inbox::waiting(&**session.disk(), session.dir())? {
         let Message::Said { from, to, text, .. } = &waiting.message else { continue };
+        // What there is no room for waits where it is.
+        if supervisor.state().bridge.waiting.len() >= MOST_WAITING - RESERVED {
+            break;
+        }
         if !supervisor.state().notes.taken_in.contains(&waiting.id) {
             let text = supervisor.payload(text)?;
             let sent = MessageSent { from: from.clone(), to: to.clone(), text };

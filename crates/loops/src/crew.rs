@@ -58,8 +58,7 @@ use crate::{bridge, keep, launch::LaunchError, shift::Hire};
 
 pub use self::join::{Way, ways};
 
-/// Who the crew's own words are from: the first prompt, and what brings somebody back.
-pub const CREW: &str = "crew";
+pub use segue_core::bridge::CREW;
 
 /// How often is looked: while something is on its way, and else.
 const SOON: Duration = Duration::from_millis(100);
@@ -214,12 +213,12 @@ impl Watcher<'_, '_> {
                 return Ok(End::Left);
             }
             bridge::take_in(&mut self.all)?;
-            let mut orders = mail::take_in(&mut self.all)?;
-            orders.extend(self.asked()?);
-            for order in orders {
-                if let Some(end) = self.obey(order)? {
-                    return Ok(end);
-                }
+            for (order, path) in mail::take_in(&mut self.all)? {
+                self.obey(order)?;
+                mail::taken(&path);
+            }
+            if let Some(end) = self.asked()? {
+                return Ok(end);
             }
             self.timers()?;
             self.look()?;
@@ -245,39 +244,44 @@ impl Watcher<'_, '_> {
             })
     }
 
-    /// What people and agents want of the crew.
-    fn asked(&mut self) -> Result<Vec<Control>, Halt> {
+    /// Does what people want of the crew.
+    fn asked(&mut self) -> Result<Option<End>, Halt> {
         let session = self.all.session().session();
-        let mut orders = Vec::new();
         for waiting in inbox::waiting(&**session.disk(), session.dir())? {
-            match &waiting.message {
-                Message::Crew { order } => orders.push(order.clone()),
-                Message::Stop { .. } => orders.push(Control::Down),
+            let order = match &waiting.message {
+                Message::Crew { order } => order.clone(),
+                Message::Stop { .. } => Control::Down,
                 _ => continue,
+            };
+            // Whoever raises the crew again must not find that it is to go down.
+            if order == Control::Down {
+                keep::done_with(&self.all, &waiting)?;
+                return self.down().map(Some);
             }
+            self.obey(order)?;
             keep::done_with(&self.all, &waiting)?;
         }
-        Ok(orders)
+        Ok(None)
     }
 
-    fn obey(&mut self, order: Control) -> Result<Option<End>, Halt> {
-        let Some(crew) = self.crew() else { return Ok(None) };
+    fn obey(&mut self, order: Control) -> Result<(), Halt> {
+        let Some(crew) = self.crew() else { return Ok(()) };
         match order {
-            Control::Down => return self.down().map(Some),
-            Control::Add { member, role } => self.add(&crew, &member, &role)?,
-            Control::Remove { member } => self.remove(&crew, &member)?,
-            Control::Interrupt { member } => self.interrupt(&crew, &member),
-            Control::Restart { member, fresh } => self.restart(&crew, &member, fresh)?,
+            Control::Add { member, role } => self.add(&crew, &member, &role),
+            Control::Remove { member } => self.remove(&crew, &member),
+            Control::Restart { member, fresh } => self.restart(&crew, &member, fresh),
+            Control::Interrupt { member } => {
+                self.interrupt(&crew, &member);
+                Ok(())
+            }
             Control::Attention { from, text } => {
-                self.notify(Occasion::Attention, &format!("{from}: {text}"));
                 let text = self.all.payload(&text)?;
                 let id = format!("attention-{}", self.all.state().seq);
                 let sent = MessageSent { from, to: PERSON.to_owned(), text };
-                self.all.commit(Draft::from(sent).about(id))?;
+                self.all.commit(Draft::from(sent).about(id)).map(drop)
             }
-            Control::Unknown => {}
+            Control::Down | Control::Unknown => Ok(()),
         }
-        Ok(None)
     }
 
     fn interrupt(&mut self, crew: &Crew, name: &str) {
@@ -309,12 +313,15 @@ impl Watcher<'_, '_> {
             }
             (Some(At::Loop(headless)), _) => {
                 headless.end();
-                let (member, why) = (member.name.clone(), "restarted".to_owned());
-                let ended = MemberEnded { member, why, again_in_ms: None, degraded: false };
-                self.all.commit(ended).map(drop)
+                headless.begin_afresh(fresh);
+                if fresh {
+                    join::first_words(&mut self.all, &self.around, crew, member, true)?;
+                }
+                ended(&mut self.all, name, "restarted")
             }
             _ => {
-                let at = self.place(&crew.clone(), member)?;
+                ended(&mut self.all, name, "restarted")?;
+                let at = self.place(crew, member)?;
                 self.members.insert(name.to_owned(), at);
                 Ok(())
             }
@@ -343,9 +350,7 @@ impl Watcher<'_, '_> {
             }
             (Some(At::Loop(headless)), _) => {
                 headless.end();
-                let (member, why) = (member.name.clone(), why.to_owned());
-                let ended = MemberEnded { member, why, again_in_ms: None, degraded: false };
-                self.all.commit(ended).map(drop)
+                ended(&mut self.all, &member.name, why)
             }
             _ => Ok(()),
         }
@@ -495,6 +500,12 @@ impl Watcher<'_, '_> {
     }
 }
 
+/// A member does not run, and that is as it should be.
+fn ended(all: &mut Supervisor<'_>, member: &str, why: &str) -> Result<(), Halt> {
+    let (member, why) = (member.to_owned(), why.to_owned());
+    all.commit(MemberEnded { member, why, again_in_ms: None, degraded: false }).map(drop)
+}
+
 impl Told {
     fn settle(&mut self, crew: Option<&Crew>) {
         let Some(crew) = crew else { return };
@@ -564,6 +575,7 @@ fn vars(crew: &Crew, name: &str, member: &Member, session: &Path) -> template::V
         worktree: member.worktree.as_deref().map(text).unwrap_or_default(),
         branch: member.branch.clone().unwrap_or_default(),
         inbox: inbox(&member.name),
+        mail: text(&session.join(mail::MAIL).join(&member.name)),
     }
 }
 

@@ -65,6 +65,10 @@ impl Terminal for Cursor {
         false
     }
 
+    fn makes_id(&self) -> Option<&'static [&'static str]> {
+        Some(&["create-chat"])
+    }
+
     fn sight(&self, screen: &Screen<'_>) -> Sight {
         let tail = screen.tail(15);
         if any(&tail, &QUESTIONS) {

@@ -386,7 +386,9 @@ impl Reader<'_> {
                 repeated(text)
             );
             self.sheet.wrong(id.line, what);
-        } else if key == "id" && [bridge::ALL, bridge::PERSON].contains(&text.as_str()) {
+        } else if key == "id"
+            && [bridge::ALL, bridge::PERSON, bridge::CREW].contains(&text.as_str())
+        {
             let what = format!("`{text}` cannot be an id: messages are sent to that name already");
             self.sheet.wrong(id.line, what);
         }

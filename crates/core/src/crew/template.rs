@@ -26,7 +26,7 @@ pub struct Vars {
     pub peers: Vec<String>,
     /// Its working directory.
     pub root: String,
-    /// The root of the repository.
+    /// The directory of the `segue.toml`.
     pub project: String,
     /// The path of its own worktree, or empty.
     pub worktree: String,
@@ -34,14 +34,16 @@ pub struct Vars {
     pub branch: String,
     /// The directory that gets the messages for it.
     pub inbox: String,
+    /// The directory in which messages lie for an agent that is told by files.
+    pub mail: String,
     /// The names of all others, each with the directory that gets its messages.
     pub inboxes: Vec<(String, String)>,
 }
 
 /// The names of all variables.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 15] = [
     "agent", "role", "crew", "instance", "count", "group", "peers", "root", "project", "worktree",
-    "branch", "inbox", "inboxes", "send",
+    "branch", "inbox", "mail", "inboxes", "send",
 ];
 
 /// How a message is sent, for an agent that may or may not have our tools.
@@ -66,6 +68,7 @@ impl Vars {
             "worktree" | "worktree_root" => self.worktree.clone(),
             "branch" | "my_branch" => self.branch.clone(),
             "inbox" => self.inbox.clone(),
+            "mail" => self.mail.clone(),
             "inboxes" | "peer_inboxes" => {
                 let lines = self.inboxes.iter().map(|(peer, dir)| format!("- {peer}: {dir}"));
                 lines.collect::<Vec<_>>().join("\n")
@@ -146,6 +149,7 @@ mod tests {
             worktree: text("/w"),
             branch: text("crew/coder-2"),
             inbox: text("/m/coder-2"),
+            mail: text("/mail/coder-2"),
             inboxes: vec![
                 (text("coder-1"), text("/m/coder-1")),
                 (text("tester"), text("/m/tester")),
@@ -176,6 +180,7 @@ mod tests {
             ("worktree", "/w"),
             ("branch", "crew/coder-2"),
             ("inbox", "/m/coder-2"),
+            ("mail", "/mail/coder-2"),
             ("inboxes", "- coder-1: /m/coder-1\n- tester: /m/tester"),
             ("send", SEND),
         ];

@@ -35,6 +35,9 @@ pub struct Crew {
     /// In the order in which they joined.
     #[serde(default)]
     pub members: Vec<Member>,
+    /// Who was taken out of it since it was raised.
+    #[serde(default)]
+    pub left: Vec<String>,
     /// The last messages that did not arrive, and how many there were.
     #[serde(default)]
     pub dead: Vec<DeadLetter>,
@@ -174,6 +177,7 @@ impl Crew {
 
     fn joined(&mut self, joined: &MemberJoined) {
         self.members.retain(|member| member.name != joined.member);
+        self.left.retain(|name| *name != joined.member);
         self.members.push(Member {
             name: joined.member.clone(),
             role: joined.role.clone(),
@@ -252,7 +256,10 @@ impl State {
         let Some(crew) = &mut self.crew else { return };
         match &event.body {
             Body::MemberJoined(joined) => crew.joined(joined),
-            Body::MemberLeft(left) => crew.members.retain(|one| one.name != left.member),
+            Body::MemberLeft(left) => {
+                crew.members.retain(|one| one.name != left.member);
+                crew.left.push(left.member.clone());
+            }
             Body::MemberStarting(one) => {
                 crew.change(&one.member, |member| starting(member, one, at));
             }
@@ -282,6 +289,7 @@ impl State {
         match &mut self.crew {
             Some(crew) => {
                 crew.raised = raised.clone();
+                crew.left.clear();
                 // Whoever raises it anew gives everybody another chance.
                 for member in &mut crew.members {
                     member.ends.clear();
@@ -291,6 +299,7 @@ impl State {
                 self.crew = Some(Crew {
                     raised: raised.clone(),
                     members: Vec::new(),
+                    left: Vec::new(),
                     dead: Vec::new(),
                     dead_total: 0,
                     timers: Vec::new(),

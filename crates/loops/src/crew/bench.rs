@@ -1,6 +1,7 @@
 //! Who sits at a terminal: a vendor's program, or any command.
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
@@ -71,6 +72,24 @@ impl Bench {
     /// Whether a new conversation takes the id that we give it.
     pub(crate) fn own_id(&self) -> bool {
         matches!(self, Self::Vendor { terminal, .. } if terminal.own_id())
+    }
+
+    /// Has the vendor's program make a conversation, where it can do so before it is seated.
+    pub(crate) fn make_conversation(&self, cwd: &Path) -> Option<String> {
+        let Self::Vendor { config, terminal } = self else { return None };
+        let args = terminal.makes_id()?;
+        let output = std::process::Command::new(&config.program.path)
+            .args(args)
+            .env_clear()
+            .envs(&config.world.env)
+            .current_dir(cwd)
+            .stdin(std::process::Stdio::null())
+            .output()
+            .ok()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let id = said.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        (output.status.success() && id.len() >= 8 && id.chars().all(plain)).then(|| id.to_owned())
     }
 
     /// Whether it has conversations that can be found again.
@@ -165,15 +184,17 @@ impl Bench {
     pub(crate) fn heard(&self, cwd: &Path, conversation: Option<&str>, ids: &[String]) -> Heard {
         let ids = || ids.iter().map(String::as_str);
         match self {
-            Self::Vendor { .. } => {
-                let history = conversation.and_then(|id| self.history(cwd, id).ok().flatten());
-                let Some(history) = history else { return Heard::These(Vec::new()) };
-                let turns = history.earlier.iter().chain([&history.last]);
-                let mut found: Vec<String> =
-                    turns.flat_map(|turn| shown_in(&turn.prompt, ids())).collect();
-                found.dedup();
-                Heard::These(found)
-            }
+            Self::Vendor { .. } => match conversation.map(|id| self.history(cwd, id)) {
+                // A vendor that does not say how it keeps its conversations.
+                Some(Err(error)) if error.kind() == io::ErrorKind::Unsupported => Heard::CantTell,
+                Some(Ok(Some(history))) => {
+                    let turns = history.earlier.iter().chain([&history.last]);
+                    let found: BTreeSet<String> =
+                        turns.flat_map(|turn| shown_in(&turn.prompt, ids())).collect();
+                    Heard::These(found.into_iter().collect())
+                }
+                _ => Heard::These(Vec::new()),
+            },
             Self::Command { transcript: None, .. } => Heard::CantTell,
             Self::Command { transcript: Some(path), .. } => {
                 let text = tail(path).unwrap_or_default();

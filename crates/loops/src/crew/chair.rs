@@ -181,7 +181,11 @@ impl Chair {
         let marked = |doing: Doing| doing == Doing::Waiting;
         if marked(was) != marked(doing) {
             let mark = what.as_deref().filter(|_| marked(doing));
-            let _ = room.mark(&seat.pane, &window_of(member), mark);
+            let window = window_of(member);
+            let members = all.state().crew.iter().flat_map(|crew| &crew.members);
+            let waits = members.filter(|one| window_of(one) == window).any(|one| marked(one.doing));
+            let window = if waits { format!("!{window}") } else { window };
+            let _ = room.mark(&seat.pane, &window, mark);
         }
         match doing {
             Doing::Busy => self.scope.begins(),
@@ -283,13 +287,19 @@ impl Chair {
             Some(how) => (how, None),
             None => self.way_back(member),
         };
+        let mut made = None;
         let id = match id {
             Some(id) => Some(id),
             None if self.bench.own_id() => Some(segue_runner::vendor::fresh_id()?),
-            None => None,
+            None => {
+                made = self.bench.make_conversation(&member.cwd);
+                made.clone()
+            }
         };
         let generation = member.generation + 1;
-        let (order, shown) = self.order(all, member, how, id.as_deref())?;
+        // One that was made before is there to be entered.
+        let enter = if made.is_some() { How::Resumed } else { how };
+        let (order, shown) = self.order(all, member, enter, id.as_deref())?;
         let starting = MemberStarting {
             member: member.name.clone(),
             how,

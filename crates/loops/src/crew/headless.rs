@@ -37,12 +37,14 @@ pub(crate) struct Headless {
     again_at: Option<Timestamp>,
     /// Whether it is known that no turn of an earlier watcher is left to go on with.
     looked: bool,
+    /// The next turn begins a conversation.
+    fresh: bool,
 }
 
 impl Headless {
     pub(crate) fn new(dir: PathBuf, agent: String, model: Option<String>) -> Self {
         let (turn, interrupt, again_at, looked) = (None, Interrupt::default(), None, false);
-        Self { dir, agent, model, turn, interrupt, again_at, looked }
+        Self { dir, agent, model, turn, interrupt, again_at, looked, fresh: false }
     }
 
     /// One look, and what follows from it.
@@ -68,16 +70,18 @@ impl Headless {
         if self.looked && messages.is_empty() {
             return seen(all, member, Doing::Idle, None);
         }
-        self.looked = true;
+        let known = std::mem::replace(&mut self.looked, true);
         let session = self.open()?;
         let state = session.state();
         let begun = state.turn.number > 0;
-        let unfinished = begun && (state.turn.open || decide::next(state) != Next::Finish);
+        let unfinished =
+            !known && begun && (state.turn.open || decide::next(state) != Next::Finish);
         let prompt = match (unfinished, messages.is_empty()) {
             (true, _) => None,
             (false, true) => return seen(all, member, Doing::Idle, None),
             (false, false) => {
-                Some(Asked { text, cause: Cause::Message, question: None, messages, fresh: false })
+                let fresh = std::mem::take(&mut self.fresh);
+                Some(Asked { text, cause: Cause::Message, question: None, messages, fresh })
             }
         };
         let worker = (around.hire)(&self.agent, self.model.as_deref());
@@ -176,7 +180,13 @@ impl Headless {
     }
 
     pub(crate) fn interrupt(&self) {
-        self.interrupt.ask(2);
+        if self.turn.is_some() {
+            self.interrupt.ask(2);
+        }
+    }
+
+    pub(crate) fn begin_afresh(&mut self, fresh: bool) {
+        self.fresh = fresh;
     }
 
     /// Ends the turn under way, and waits until it has.

@@ -1,7 +1,10 @@
 //! Who is in the crew: everybody of the roster joins, whoever is in it no more leaves, and each gets
 //! its place.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use segue_agents::terminal;
 use segue_core::{
@@ -9,14 +12,14 @@ use segue_core::{
     caps::Caps,
     crew::{Place, Spec, template},
     event::{
-        Doing, MemberEnded, MemberJoined, SessionResumed, SessionStarted, Start as How,
+        Doing, MemberEnded, MemberJoined, Reason, SessionResumed, SessionStarted, Start as How,
         WorktreePlanned,
     },
     identity::LoopKind,
     state::{Crew, CrewMember as Member, PROMPT, Phase},
 };
 use segue_journal::{Durability, LockedSession, Session, home::NewSession};
-use segue_runner::{Halt, Interrupt, Supervisor, tmux::seat::Room};
+use segue_runner::{Halt, Interrupt, Supervisor, supervisor::stop, tmux::seat::Room};
 use segue_workspace::{identify, worktree};
 
 use super::{
@@ -68,12 +71,18 @@ impl Watcher<'_, '_> {
     /// Makes the crew what the roster says.
     pub(super) fn join_all(&mut self) -> Result<(), Halt> {
         let Some(crew) = self.crew() else { return Ok(()) };
-        for place in crew.roster().places() {
-            if crew.member(&place.member).is_none() {
-                self.join(&crew, &place)?;
+        let places = crew.roster().places();
+        for place in &places {
+            let left = crew.left.contains(&place.member);
+            if crew.member(&place.member).is_none() && !left {
+                self.join(&crew, place)?;
             }
         }
-        let gone = |one: &&Member| crew.roster().spec(&one.role).is_none();
+        // Whoever was added by hand is in no group.
+        let gone = |one: &&Member| {
+            crew.roster().spec(&one.role).is_none()
+                || (one.group.is_some() && !places.iter().any(|place| place.member == one.name))
+        };
         for member in crew.members.iter().filter(gone) {
             self.members.insert(member.name.clone(), At::Nowhere);
             if let Some(room) = &self.room {
@@ -186,7 +195,7 @@ impl Watcher<'_, '_> {
     ) -> Result<Option<PathBuf>, Halt> {
         let wrong = |what: String| {
             let what = format!("the worktree of {member}: {what}");
-            Halt::from(segue_runner::supervisor::stop(segue_core::event::Reason::Failed, what))
+            Halt::from(stop(Reason::Failed, what))
         };
         let wished = own.state().identity.as_ref().is_some_and(|found| found.worktree);
         let project = &crew.raised.project;
@@ -221,6 +230,8 @@ impl Watcher<'_, '_> {
         let at_terminal =
             !crew.raised.headless && (!spec.command.is_empty() || terminal::find(&agent).is_some());
         if !at_terminal {
+            let agent =
+                self.with_variables(crew, member, &spec).map_or(agent, |spec| agent_of(&spec));
             return Ok(At::Loop(Box::new(Headless::new(dir, agent, spec.model.clone()))));
         }
         let bench = match self.bench(crew, member, &spec) {
@@ -237,7 +248,7 @@ impl Watcher<'_, '_> {
                 return Ok(At::Nowhere);
             }
         };
-        let own = self.own(&dir)?;
+        let own = self.own(&dir, &crew.raised.project)?;
         let scope = Scope::new(&spec, &member.cwd, &own.session().session().id().to_string());
         if scope.is_blind() {
             let what = format!(
@@ -252,16 +263,9 @@ impl Watcher<'_, '_> {
 
     fn bench(&mut self, crew: &Crew, member: &Member, spec: &Spec) -> Result<Bench, String> {
         if !spec.command.is_empty() {
-            let session = self.all.session().session().dir().to_owned();
-            let vars = super::vars(crew, &self.around.name, member, &session);
-            let filled = |text: &str| {
-                template::render(segue_core::crew::FILE, text, &vars).map_err(|wrong| {
-                    wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-                })
-            };
+            let filled = |text: &str| self.filled(crew, member, text);
             let transcript = spec.transcript.as_deref().map(filled).transpose()?;
-            let command = spec.command.iter().map(|word| filled(word)).collect::<Result<_, _>>()?;
-            let spec = Spec { command, ..spec.clone() };
+            let spec = self.with_variables(crew, member, spec)?;
             let transcript = transcript.map(|path| member.cwd.join(path));
             return Ok(Bench::command(&spec, transcript, self.around.world.clone()));
         }
@@ -273,11 +277,37 @@ impl Watcher<'_, '_> {
         }
     }
 
+    /// A text of the roster with what its variables stand for.
+    fn filled(&self, crew: &Crew, member: &Member, text: &str) -> Result<String, String> {
+        let session = self.all.session().session().dir();
+        let vars = super::vars(crew, &self.around.name, member, session);
+        template::render(segue_core::crew::FILE, text, &vars)
+            .map_err(|wrong| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
+    }
+
+    /// A command of the user's own may have variables in it.
+    fn with_variables(&self, crew: &Crew, member: &Member, spec: &Spec) -> Result<Spec, String> {
+        let fill = |words: &[String]| {
+            words.iter().map(|word| self.filled(crew, member, word)).collect::<Result<_, _>>()
+        };
+        match spec.command.is_empty() {
+            true => Ok(spec.clone()),
+            false => {
+                let (command, args) = (fill(&spec.command)?, fill(&spec.args)?);
+                Ok(Spec { command, args, ..spec.clone() })
+            }
+        }
+    }
+
     /// A member's own session, ready to be written.
-    fn own(&self, dir: &std::path::Path) -> Result<Supervisor<'static>, Halt> {
+    fn own(&self, dir: &Path, project: &Path) -> Result<Supervisor<'static>, Halt> {
         let session = Session::open(Arc::clone(self.around.home.disk()), dir)?;
         let clock = Arc::clone(&self.around.clock);
-        let (session, _) = session.lock(&self.around.me, Arc::clone(&clock))?;
+        let (mut session, _) = session.lock(&self.around.me, Arc::clone(&clock))?;
+        if session.state().worktree.is_some() {
+            ensure(&mut session, project, self.around.number)
+                .map_err(|error| stop(Reason::Failed, error.to_string()))?;
+        }
         let (by, caps) = (self.around.process(), session.state().caps);
         let phase = session.state().phase;
         // Of no size: nothing is lost by never giving it back.
@@ -326,6 +356,18 @@ pub(super) fn first_words(
 fn agent_of(spec: &Spec) -> String {
     match &spec.agent {
         Some(agent) => agent.clone(),
-        None => format!("exec:{}", spec.command.join(" ")),
+        None => {
+            let words = spec.command.iter().chain(&spec.args).map(|word| quoted(word));
+            format!("exec:{}", words.collect::<Vec<_>>().join(" "))
+        }
+    }
+}
+
+/// A word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+{}".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }

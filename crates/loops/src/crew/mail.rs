@@ -26,6 +26,9 @@ use segue_core::{
 use segue_journal::Disk;
 use segue_runner::{Halt, Supervisor};
 
+use super::CREW;
+use crate::bridge::RESERVED;
+
 /// Where files for members are put, and where those for members who read files are.
 pub(crate) const INBOX: &str = "inbox";
 pub(crate) const MAIL: &str = "mail";
@@ -52,7 +55,9 @@ fn named(name: &str) -> Named {
         let at = stem.split("__").find_map(|part| part.strip_prefix(key))?;
         (!at.is_empty()).then(|| at.to_owned())
     };
-    Named { from: part("from-").unwrap_or_else(|| NOBODY.to_owned()), topic: part("topic-") }
+    // What the crew itself says is told in another way.
+    let from = part("from-").filter(|from| from != CREW);
+    Named { from: from.unwrap_or_else(|| NOBODY.to_owned()), topic: part("topic-") }
 }
 
 /// Makes the directories, so that whoever writes there finds them.
@@ -64,7 +69,7 @@ pub(crate) fn prepare(session: &Path, members: &[Member]) -> io::Result<()> {
 }
 
 /// Takes in what lies in the inboxes. What is returned is to be done.
-pub(crate) fn take_in(all: &mut Supervisor<'_>) -> Result<Vec<Control>, Halt> {
+pub(crate) fn take_in(all: &mut Supervisor<'_>) -> Result<Vec<(Control, PathBuf)>, Halt> {
     let inbox = all.session().session().dir().join(INBOX);
     let mut orders = Vec::new();
     for dir in sorted(&inbox).into_iter().filter(|path| path.is_dir()) {
@@ -73,12 +78,16 @@ pub(crate) fn take_in(all: &mut Supervisor<'_>) -> Result<Vec<Control>, Halt> {
             continue;
         }
         for path in sorted(&dir) {
-            let full = all.state().bridge.waiting.len() >= MOST_WAITING - 8;
+            let full = all.state().bridge.waiting.len() >= MOST_WAITING - RESERVED;
             if full {
                 return Ok(orders);
             }
             if let Some((text, time)) = whole(&path) {
-                orders.extend(one(all, &to, &path, &text, &time)?);
+                match one(all, &to, &path, &text, &time)? {
+                    // It goes when it is done.
+                    Some(order) => orders.push((order, path)),
+                    None => taken(&path),
+                }
             }
         }
     }
@@ -135,7 +144,6 @@ fn one(
     if says && !all.state().notes.taken_in.contains(&id) {
         record(all, &id, from, to, text)?;
     }
-    taken(path);
     Ok(order)
 }
 
@@ -147,6 +155,7 @@ fn record(
     text: &str,
 ) -> Result<(), Halt> {
     let wrong = match all.state().crew.as_ref().and_then(|crew| crew.member(to)) {
+        None if to == PERSON => None,
         None => Some(format!("there is no member {to}")),
         Some(_) if text.len() > LONGEST => {
             Some(format!("too long: {} bytes, {LONGEST} at most", text.len()))
@@ -165,8 +174,8 @@ fn record(
     }
 }
 
-/// Moves a file out of the way: it is in the journal.
-fn taken(path: &Path) {
+/// Moves a file out of the way: it is in the journal, or done.
+pub(crate) fn taken(path: &Path) {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return };
     let into = dir.join(TAKEN);
     let _ = fs::create_dir_all(&into);

@@ -1,7 +1,7 @@
 //! What is said again and again: every so many minutes, with or without an interrupt.
 //!
-//! When a timer went off last is in the journal, so it goes on counting where it was; while the crew
-//! is down, no time passes for it. Whoever has not read the last one is passed over.
+//! A timer counts from when it went off last, or from when somebody began to watch, whichever is
+//! later: while the crew is down, no time passes for it. Whoever has not read the last one is passed over.
 
 use std::path::Path;
 
@@ -40,7 +40,13 @@ pub(crate) fn fire(
             to.into_iter().partition(|name| unread(name));
         for to in &to {
             let Some(member) = crew.member(to) else { continue };
-            let text = words(&crew, (timer, name), member, session);
+            let text = match words(&crew, (timer, name), member, session) {
+                Ok(text) => text,
+                Err(why) => {
+                    all.warn(format!("the timer {}: {why}", timer.id))?;
+                    continue;
+                }
+            };
             let id = format!("timer-{}", &hash(&[&timer.id, to, &now.to_string()])[..16]);
             let text = all.payload(&text)?;
             let sent = MessageSent { from: from(timer), to: to.clone(), text };
@@ -77,10 +83,15 @@ fn recipients(crew: &Crew, timer: &Timer) -> Vec<String> {
 }
 
 /// What is said: the file as it is now, the text, and how everybody stands.
-fn words(crew: &Crew, (timer, name): (&Timer, &str), member: &Member, session: &Path) -> String {
+fn words(
+    crew: &Crew,
+    (timer, name): (&Timer, &str),
+    member: &Member,
+    session: &Path,
+) -> Result<String, String> {
     let mut parts = Vec::new();
     if let Some(file) = &timer.prompt {
-        parts.push(prompt(crew, name, member, file, session).unwrap_or_else(|why| why));
+        parts.push(prompt(crew, name, member, file, session)?);
     }
     parts.extend(timer.text.clone());
     if timer.status {
@@ -91,5 +102,5 @@ fn words(crew: &Crew, (timer, name): (&Timer, &str), member: &Member, session: &
         let lines: Vec<String> = crew.members.iter().map(line).collect();
         parts.push(format!("How everybody stands:\n{}", lines.join("\n")));
     }
-    parts.join("\n\n")
+    Ok(parts.join("\n\n"))
 }

@@ -41,6 +41,8 @@ impl Garbage {
             known.insert(at.id.to_string());
             // One that can't be read is not known to be completed.
             let Ok(session) = home.open(&at) else { continue };
+            let parts = session.parts().unwrap_or_default();
+            known.extend(parts.iter().map(|(_, part)| part.id().to_string()));
             let state = session.state();
             let done = state.phase == Phase::Stopped && !decide::is_resumable(state);
             let Some(tree) = state.worktree.as_ref().filter(|tree| tree.plan.path.exists()) else {

@@ -261,16 +261,13 @@ impl Room {
         self.tmux.run(["send-keys", "-t", pane].iter().chain(keys)).map(drop)
     }
 
-    /// Marks a pane, and its window in the status line, or takes the mark off again.
+    /// Marks a pane or takes the mark off again, and gives its window this name.
     pub fn mark(&self, pane: &str, window: &str, mark: Option<&str>) -> Result<()> {
         let style = if mark.is_some() { "bg=colour52" } else { "default" };
-        let (text, window) = match mark {
-            Some(mark) => (format!(": {}", plain_text(mark)), format!("!{}", plain_name(window))),
-            None => (String::new(), plain_name(window)),
-        };
+        let text = mark.map(|mark| format!(": {}", plain_text(mark))).unwrap_or_default();
         self.tmux.run(["set-option", "-p", "-t", pane, "@segue_mark", &text])?;
         self.tmux.run(["set-option", "-p", "-t", pane, "window-style", style])?;
-        self.tmux.run(["rename-window", "-t", pane, &window]).map(drop)
+        self.tmux.run(["rename-window", "-t", pane, window]).map(drop)
     }
 
     /// Ends all of it.

@@ -70,6 +70,17 @@ fn check_prompts(roster: &Roster, project: &Path) -> Result<(), CommandError> {
         let found = template::render(file, &text, &template::Vars::default());
         problems.extend(found.err().unwrap_or_default());
     }
+    let words = roster.agents.iter().flat_map(|spec| spec.command.iter());
+    for word in words {
+        let found = template::render(FILE, word, &template::Vars::default());
+        problems.extend(
+            found
+                .err()
+                .unwrap_or_default()
+                .into_iter()
+                .map(|wrong| segue_core::Wrong { line: None, ..wrong }),
+        );
+    }
     match problems.is_empty() {
         true => Ok(()),
         false => Err(CommandError::usage("the prompts can't be used").problems(problems)),
