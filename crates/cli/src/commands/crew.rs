@@ -109,6 +109,18 @@ pub(crate) fn is_crew(session: &Session) -> bool {
     identity.is_some_and(|found| found.loop_kind == LoopKind::Crew)
 }
 
+/// Refuses what makes sense for a single conversation only.
+pub(crate) fn check_single(found: &Found, session: &Session) -> Result<(), CommandError> {
+    if !is_crew(session) {
+        return Ok(());
+    }
+    let selector = found.selector();
+    Err(CommandError::usage(format!(
+        "session {selector} is a crew: this is for one agent's session"
+    ))
+    .hint(format!("what can be done with it: segue crew --help; segue crew status {selector}")))
+}
+
 /// The crew that is meant: by its name or number, or the latest one of this repository.
 fn find(context: &Context, named: Option<&str>) -> Result<(Found, Session), CommandError> {
     let found = match named {

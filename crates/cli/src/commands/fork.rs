@@ -49,6 +49,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let found = context.find(Some(&args.session))?;
     let selector = found.selector();
     let session = found.open(&context.home)?;
+    crate::commands::crew::check_single(&found, &session)?;
     check_whole(&session)?;
     check_no_list(&session, "forked")?;
     let state = session.state();

@@ -58,6 +58,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let found = context.find(named)?;
     let selector = found.selector();
     let session = found.open(&context.home)?;
+    crate::commands::crew::check_single(&found, &session)?;
     check_whole(&session)?;
     let to = match &args.to {
         Some(word) => Some(known_agent(word).ok_or_else(|| no_such_agent(word))?),

@@ -1,6 +1,6 @@
 //! `segue rm`: remove a session for good.
 
-use segue_core::Exit;
+use segue_core::{Exit, state::Phase};
 use segue_loops::worktree::Leavings;
 use segue_runner::tmux::Tmux;
 use segue_view::style;
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     background,
-    commands::{ask, go_on::check_whole},
+    commands::{ask, crew::is_crew, go_on::check_whole},
     context::{Context, say},
     error::{CommandError, CommandResult},
 };
@@ -49,6 +49,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         let selector = found.selector();
         let (what, loss) = match found.open(&context.home) {
             Ok(session) => {
+                if is_crew(&session) && session.state().phase == Phase::Running {
+                    return Err(CommandError::usage(format!("crew {selector} is at work"))
+                        .hint(format!("take it down first: segue crew down {selector}")));
+                }
                 let leavings = Leavings::of(&session);
                 let kept = match leavings.checkpoints() {
                     0 => String::new(),

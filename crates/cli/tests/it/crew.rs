@@ -74,7 +74,7 @@ impl Lab {
     fn member(&self, name: &str) -> Value {
         let all = self.status();
         let members = all["members"].as_array().unwrap();
-        members.iter().find(|one| one["name"] == name).cloned().unwrap_or_default()
+        members.iter().find(|one| one["agent_id"] == name).cloned().unwrap_or_default()
     }
 
     /// Everything that an agent was ever told.
@@ -348,7 +348,7 @@ fn a_thousand_messages_arrive_once_and_in_order_while_the_watcher_is_killed() {
                 }
             }
         }
-        let dead = lab.status()["dead_total"].as_u64().unwrap_or_default();
+        let dead = lab.status()["messages"]["dead"].as_u64().unwrap_or_default();
         found.values().map(Vec::len).sum::<usize>() as u64 + dead >= number as u64
     });
     let whole: Vec<usize> = (0..each).collect();

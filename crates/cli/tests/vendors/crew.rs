@@ -73,7 +73,7 @@ impl Crew {
     fn member(&self, name: &str) -> Value {
         let all = self.status();
         let members = all["members"].as_array().unwrap();
-        members.iter().find(|one| one["name"] == name).unwrap().clone()
+        members.iter().find(|one| one["agent_id"] == name).unwrap().clone()
     }
 
     /// How often a model was asked with a text as the last that a person said.

@@ -79,6 +79,7 @@ fn state() -> State {
         phase: Phase::Running,
         name: Some("app".to_owned()),
         crew: Some(Crew {
+            left: Vec::new(),
             raised,
             members: vec![coder, linter, tester],
             dead: vec![letter],

@@ -21,7 +21,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   segue crew status                 the latest crew of this repository
-  segue crew status auth --json | jq '.members[] | {name, state, vendor_session}'")]
+  segue crew status auth --json | jq '.members[] | {agent_id, state, vendor_session}'")]
 pub(crate) struct Status {
     /// A name or a number
     crew: Option<String>,
@@ -61,7 +61,7 @@ pub(crate) fn status(context: &Context, args: &Status) -> CommandResult {
     let session = found.open(&context.home)?;
     if context.json {
         let mut told = segue_view::crew::json(session.state(), session.held_by()?.is_some());
-        told["session"] = json!(found.selector());
+        told["selector"] = json!(found.selector());
         told["dir"] = json!(session.dir());
         context.print_json(&told)?;
         return Ok(Exit::Done);

@@ -280,7 +280,7 @@ fn ready(context: &Context, found: &Found, wait: Duration) -> CommandResult {
     if context.json {
         let alive = session.held_by()?.is_some();
         let mut told = segue_view::crew::json(session.state(), alive);
-        told["session"] = json!(found.selector());
+        told["selector"] = json!(found.selector());
         told["dir"] = json!(session.dir());
         context.print_json(&told)?;
         return Ok(Exit::Done);
