@@ -371,4 +371,4 @@ fn member_json(state: &State, crew: &Crew, member: &Member) -> Value {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -228,6 +228,19 @@ mod tests {
     }
 
     #[test]
+    fn a_crew() {
+        use crate::crew::tests;
+        let seen = Seen { selector: "7", alive: false, last: None, now: tests::now() };
+        assert_eq!(
+            status_lines(&tests::state(), &seen, &Style::plain(80)).join("\n"),
+            "■ unattended
+  crew    1 degraded: linter · 1 waiting: coder · 1 idle
+  go on   segue resume 7
+  leave   Ctrl-B D, then segue attach 7"
+        );
+    }
+
+    #[test]
     fn no_line_is_wider_than_the_pane() {
         for width in [10, 20, 40] {
             for line in lines(&state(), true, width).lines() {

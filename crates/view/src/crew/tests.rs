@@ -11,7 +11,7 @@ use segue_core::{
 
 use super::*;
 
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     "2026-11-15T18:00:00Z".parse().unwrap()
 }
 
@@ -29,8 +29,7 @@ fn member(name: &str, role: &str, group: Option<&str>, doing: Doing) -> Member {
     }
 }
 
-/// Two in a group, and one who is alone and joined in between.
-fn state() -> State {
+fn raised() -> CrewRaised {
     let spec = |id: &str, agent: Option<&str>, command: &[&str]| Spec {
         id: id.to_owned(),
         agent: agent.map(str::to_owned),
@@ -47,13 +46,17 @@ fn state() -> State {
         agents: vec!["coder".to_owned(), "tester".to_owned()],
         ..Group::default()
     };
-    let raised = CrewRaised {
+    CrewRaised {
         roster: Roster { agents, groups: vec![group], ..Roster::default() },
         project: "/src/app".into(),
         headless: false,
         worktrees: false,
         branch: None,
-    };
+    }
+}
+
+/// Two in a group, and one who is alone and joined in between.
+fn members() -> Vec<Member> {
     let mut coder = member("coder", "coder", Some("build"), Doing::Waiting);
     coder.what = Some("Allow \x1b[2J`cargo publish`?".to_owned());
     coder.vendor_session = Some("5f1e23aa-77aa-4c1e-9d02-1f2e3d4c5b6a".to_owned());
@@ -68,6 +71,10 @@ fn state() -> State {
     let mut tester = member("tester", "tester", Some("build"), Doing::Idle);
     tester.cwd = "/src/app-segue-tester".into();
     tester.since = None;
+    vec![coder, linter, tester]
+}
+
+pub(crate) fn state() -> State {
     let letter = DeadLetter {
         id: "file-1".to_owned(),
         from: "tester".to_owned(),
@@ -79,9 +86,8 @@ fn state() -> State {
         phase: Phase::Running,
         name: Some("app".to_owned()),
         crew: Some(Crew {
-            left: Vec::new(),
-            raised,
-            members: vec![coder, linter, tester],
+            raised: raised(),
+            members: members(),
             dead: vec![letter],
             dead_total: 1,
             timers: vec![("standup".to_owned(), now())],

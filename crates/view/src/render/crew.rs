@@ -194,18 +194,11 @@ mod tests {
     }
 
     fn bodies() -> Vec<Body> {
+        [coming(), doing(), mail()].into_iter().flatten().collect()
+    }
+
+    fn coming() -> Vec<Body> {
         let spec = Spec { id: name(), ..Spec::default() };
-        let ended = |again_in_ms, degraded| MemberEnded {
-            member: name(),
-            why: "exit 1".to_owned(),
-            again_in_ms,
-            degraded,
-        };
-        let seen = |doing, what: Option<&str>| MemberSeen {
-            member: name(),
-            doing,
-            what: what.map(str::to_owned),
-        };
         vec![
             CrewRaised {
                 roster: Roster { agents: vec![spec], ..Roster::default() },
@@ -237,11 +230,32 @@ mod tests {
             .into(),
             MemberStarted { member: name(), pane: Some("%3".to_owned()), pid: Some(4711) }.into(),
             MemberIdentified { member: name(), vendor_session: "5f1e-77".to_owned() }.into(),
+        ]
+    }
+
+    fn doing() -> Vec<Body> {
+        let ended = |again_in_ms, degraded| MemberEnded {
+            member: name(),
+            why: "exit 1".to_owned(),
+            again_in_ms,
+            degraded,
+        };
+        let seen = |doing, what: Option<&str>| MemberSeen {
+            member: name(),
+            doing,
+            what: what.map(str::to_owned),
+        };
+        vec![
             seen(Doing::Busy, None).into(),
             seen(Doing::Waiting, Some("Allow \x1b[2Jrm -rf?\nyes / no")).into(),
             ended(Some(2000), false).into(),
             ended(None, true).into(),
             ended(None, false).into(),
+        ]
+    }
+
+    fn mail() -> Vec<Body> {
+        vec![
             MessagePosted { to: name(), messages: vec!["a".to_owned()], attempt: 1 }.into(),
             MessagePosted { to: name(), messages: vec!["a".to_owned()], attempt: 2 }.into(),
             MessageFailed { to: name(), messages: vec!["a".to_owned()], reason: "gone".to_owned() }
