@@ -286,10 +286,11 @@ impl Watcher<'_, '_> {
 
     fn interrupt(&mut self, crew: &Crew, name: &str) {
         let Some(member) = crew.member(name) else { return };
-        match self.members.get(name) {
+        match self.members.get_mut(name) {
             Some(At::Terminal(chair)) => {
                 if let (Some(pane), Some(room)) = (&member.pane, &self.room) {
                     let _ = room.keys(pane, chair.bench.manners().interrupt);
+                    chair.interrupted = true;
                 }
             }
             Some(At::Loop(headless)) => headless.interrupt(),

@@ -281,10 +281,10 @@ fn writes_out_of_bounds_are_told_and_undone() {
     fs::write(
         &script,
         "#!/bin/sh\nprintf 'READY>'\nwhile read line; do case \"$line\" in *GO*) clear; printf 'WORKING'; \
-         echo in > src/in.txt; echo out > out.txt; rm base.txt; sleep 1; clear; printf 'READY>';; esac; done\n",
+         echo in > src/in.txt; echo out > out.txt; rm kept.txt; sleep 1; clear; printf 'READY>';; esac; done\n",
     )
     .unwrap();
-    lab.env.write("base.txt", "base\n").unwrap();
+    lab.env.write("kept.txt", "base\n").unwrap();
     git(&lab.env, &["add", "."]);
     git(&lab.env, &["commit", "-qm", "base"]);
     lab.roster(&format!(
@@ -296,13 +296,13 @@ fn writes_out_of_bounds_are_told_and_undone() {
     lab.segue(&["crew", "send", "one", "writer", "GO"]);
     until("it is told", || !data(&lab.env, 1, "scope.broken").is_empty());
     let broken = data(&lab.env, 1, "scope.broken");
-    assert_eq!(broken[0]["paths"], serde_json::json!(["base.txt", "out.txt"]), "{broken:?}");
+    assert_eq!(broken[0]["paths"], serde_json::json!(["kept.txt", "out.txt"]), "{broken:?}");
     assert_eq!(
         (&broken[0]["undone"], &broken[0]["members"][0]),
         (&Value::Bool(true), &Value::from("writer"))
     );
     until("undone", || !lab.env.repo().join("out.txt").exists());
-    assert_eq!(fs::read_to_string(lab.env.repo().join("base.txt")).unwrap(), "base\n");
+    assert_eq!(fs::read_to_string(lab.env.repo().join("kept.txt")).unwrap(), "base\n");
     assert_eq!(fs::read_to_string(lab.env.repo().join("src/in.txt")).unwrap(), "in\n");
     let kept = broken[0]["kept_in"].as_str().unwrap();
     assert_eq!(git(&lab.env, &["show", &format!("{kept}:out.txt")]), "out\n");

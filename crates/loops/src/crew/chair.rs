@@ -33,7 +33,7 @@ use segue_runner::{
 use super::{
     Around,
     bench::{Bench, Start},
-    post::Typed,
+    post::{self, Typed},
     record,
     scope::Scope,
 };
@@ -41,6 +41,9 @@ use crate::keep::{self, Checkpoints, Keeper};
 
 /// How long a pane may take to ask for its order.
 const SEATING: Duration = Duration::from_secs(20);
+
+/// After so many looks that show the same, whatever was said is in the vendor's file.
+const QUIET: u32 = 8;
 
 /// How often the vendor's own file is looked at.
 const READING: Duration = Duration::from_millis(250);
@@ -63,6 +66,8 @@ pub(crate) struct Chair {
     /// How many looks in a row have shown the same.
     pub(crate) same: u32,
     pub(crate) typed: Option<Typed>,
+    /// It was interrupted: some put what they were told back into their input.
+    pub(crate) interrupted: bool,
     pub(crate) scope: Scope,
     /// What waits to be handed to its pane.
     order: Option<(Order, Instant)>,
@@ -89,6 +94,7 @@ impl Chair {
             sight: Sight::Starting,
             same: 0,
             typed: None,
+            interrupted: false,
             scope,
             order: None,
             again_at: None,
@@ -167,6 +173,14 @@ impl Chair {
             Sight::Busy => (Doing::Busy, None),
             Sight::Waiting(what) => (Doing::Waiting, Some(what.clone())),
         };
+        // A quick answer may come between two looks.
+        if doing == Doing::Idle && self.same == QUIET && member.doing == Doing::Idle {
+            self.read(all, member, false)?;
+            return match self.own.state().turn.open {
+                true => self.turn_over(all, around, member),
+                false => Ok(()),
+            };
+        }
         // A screen that is just being drawn may show anything.
         let certain = self.same >= 2 || doing == Doing::Busy;
         if !certain || (member.doing == doing && member.what == what) {
@@ -283,6 +297,7 @@ impl Chair {
         member: &Member,
         how: Option<How>,
     ) -> Result<(), Halt> {
+        post::settle(self, all, member)?;
         let (how, id) = match how {
             Some(how) => (how, None),
             None => self.way_back(member),

@@ -57,6 +57,12 @@ pub(crate) fn attend(
     let Some(pane) = member.pane.as_deref().filter(|_| member.is_up()) else { return Ok(()) };
     match &member.posted {
         Some(posted) => follow(chair, all, room, member, posted, pane),
+        // What stands in its input since it was broken off goes first.
+        None if chair.is_ready() && std::mem::take(&mut chair.interrupted) => {
+            let _ = room.keys(pane, chair.bench.manners().clear);
+            chair.same = 0;
+            Ok(())
+        }
         None if chair.is_ready() => {
             let batch = batch(all, &member.name)?;
             match batch.messages.is_empty() {
@@ -104,6 +110,29 @@ fn text_of(all: &Supervisor<'_>, waiting: &Waiting) -> Result<String, Halt> {
     })
 }
 
+/// What was typed in, or was to be.
+fn text_again(all: &Supervisor<'_>, posted: &Posted) -> Result<String, Halt> {
+    let these = all.state().bridge.waiting.iter().filter(|one| posted.messages.contains(&one.id));
+    let texts = these.map(|one| text_of(all, one)).collect::<Result<Vec<_>, _>>()?;
+    Ok(texts.join("\n\n"))
+}
+
+/// Before a member is started again: what it has been told is recorded as told.
+pub(crate) fn settle(
+    chair: &mut Chair,
+    all: &mut Supervisor<'_>,
+    member: &Member,
+) -> Result<(), Halt> {
+    let Some(posted) = &member.posted else { return Ok(()) };
+    let conversation = member.vendor_session.as_deref();
+    match chair.bench.heard(&member.cwd, conversation, &posted.messages) {
+        Heard::These(found) if found.len() == posted.messages.len() => {
+            arrived(chair, all, member, posted)
+        }
+        _ => Ok(()),
+    }
+}
+
 fn put(
     chair: &mut Chair,
     all: &mut Supervisor<'_>,
@@ -129,6 +158,13 @@ fn follow(
     posted: &Posted,
     pane: &str,
 ) -> Result<(), Halt> {
+    let conversation = member.vendor_session.as_deref();
+    let known = chair.bench.heard(&member.cwd, conversation, &[]) != Heard::CantTell;
+    if chair.typed.is_none() && known {
+        // Somebody else has typed it, or was about to: it may still stand in the input.
+        let (text, now) = (text_again(all, posted)?, Instant::now());
+        chair.typed = Some(Typed { text, at: now, entered: Some(now), enters: 0 });
+    }
     if press_enter(chair, room, pane) {
         return Ok(());
     }
@@ -136,7 +172,6 @@ fn follow(
         return Ok(());
     }
     chair.read_at = Some(Instant::now());
-    let conversation = member.vendor_session.as_deref();
     match chair.bench.heard(&member.cwd, conversation, &posted.messages) {
         Heard::These(found) if found.len() == posted.messages.len() => {
             arrived(chair, all, member, posted)
@@ -184,14 +219,13 @@ fn arrived(
     member: &Member,
     posted: &Posted,
 ) -> Result<(), Halt> {
-    let typed = chair.typed.take();
-    match (&member.vendor_session, typed) {
-        (Some(_), _) => chair.read(all, member, false)?,
-        (None, Some(typed)) => {
-            let messages = posted.messages.clone();
-            record::told(&mut chair.own, &member.name, &typed.text, messages)?;
+    chair.typed = None;
+    match chair.bench.remembers() {
+        true => chair.read(all, member, false)?,
+        false => {
+            let (text, messages) = (text_again(all, posted)?, posted.messages.clone());
+            record::told(&mut chair.own, &member.name, &text, messages)?;
         }
-        (None, None) => {}
     }
     let (to, messages) = (member.name.clone(), posted.messages.clone());
     all.commit(MessageDelivered { to, messages, by: Delivery::Prompt }).map(drop)
@@ -207,8 +241,7 @@ fn missing(
     pane: &str,
 ) -> Result<(), Halt> {
     let since = chair.typed.as_ref().and_then(|typed| typed.entered);
-    let old = all.now().duration_since(posted.at).unsigned_abs() > PATIENCE;
-    let late = since.map_or(old, |at| at.elapsed() > PATIENCE);
+    let late = since.is_some_and(|at| at.elapsed() > PATIENCE);
     if !chair.is_ready() || !late {
         return Ok(());
     }
@@ -218,10 +251,8 @@ fn missing(
         return failed(all, member, posted, &why);
     }
     let _ = room.keys(pane, chair.bench.manners().clear);
-    let these = all.state().bridge.waiting.iter().filter(|one| posted.messages.contains(&one.id));
-    let texts = these.map(|one| text_of(all, one)).collect::<Result<Vec<_>, _>>()?;
     let (messages, attempt) = (posted.messages.clone(), posted.attempt + 1);
-    let batch = Batch { text: texts.join("\n\n"), messages, attempt };
+    let batch = Batch { text: text_again(all, posted)?, messages, attempt };
     put(chair, all, room, (member, pane), batch)
 }
 

@@ -248,6 +248,7 @@ impl Agent {
                 while self.input.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {}
             }
             Key::Enter => return self.enter(when),
+            Key::Clear => self.input.clear(),
             Key::Interrupt if matches!(self.state, State::Ready) => self.input.clear(),
             Key::Interrupt => return self.cancel(),
             Key::End if self.input.is_empty() => return Ok(Some(ExitCode::SUCCESS)),
@@ -420,6 +421,7 @@ enum Key {
     Backspace,
     /// Ctrl-C
     Interrupt,
+    Clear,
     /// Ctrl-D
     End,
 }
@@ -449,6 +451,7 @@ impl Keys {
                 b'\r' => Some(Key::Enter),
                 b'\n' => Some(Key::Newline),
                 0x03 => Some(Key::Interrupt),
+                0x15 => Some(Key::Clear),
                 0x04 => Some(Key::End),
                 0x08 | 0x7f => Some(Key::Backspace),
                 0x00..0x20 => None,

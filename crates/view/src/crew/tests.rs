@@ -86,6 +86,7 @@ pub(crate) fn state() -> State {
         phase: Phase::Running,
         name: Some("app".to_owned()),
         crew: Some(Crew {
+            left: Vec::new(),
             raised: raised(),
             members: members(),
             dead: vec![letter],
