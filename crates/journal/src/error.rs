@@ -42,7 +42,7 @@ impl Error {
         }
     }
 
-    pub(crate) fn json(path: &Path, error: &serde_json::Error) -> Self {
+    pub fn json(path: &Path, error: &serde_json::Error) -> Self {
         Self::Json {
             path: path.to_owned(),
             line: error.line(),

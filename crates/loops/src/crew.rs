@@ -17,9 +17,12 @@ mod headless;
 mod join;
 mod mail;
 mod notify;
+mod orders;
 mod post;
 mod record;
 mod scope;
+mod start;
+mod tell;
 mod timers;
 
 use std::{
@@ -33,17 +36,12 @@ use std::{
 use segue_agents::vendor::World;
 use segue_core::{
     Draft, Event,
-    bridge::PERSON,
     crew::{Mail, Occasion, template},
-    event::{
-        Doing, MemberEnded, MemberLeft, MessageFailed, MessageSent, Process, Reason,
-        SessionResumed, SessionStarted, SessionStopped, Start as How,
-    },
-    inbox::{Control, Message},
+    event::{Doing, MessageSent, Process, Reason, SessionResumed, SessionStarted, SessionStopped},
     state::{Crew, CrewMember as Member, Phase},
 };
 pub use segue_journal::session::MEMBERS;
-use segue_journal::{Clock, Home, Session, inbox, lock::Holder};
+use segue_journal::{Clock, Home, Session, lock::Holder};
 use segue_runner::{
     Halt, Interrupt, Observer, Supervisor, briefing,
     supervisor::stop,
@@ -53,8 +51,8 @@ use segue_runner::{
     },
 };
 
-use self::{chair::Look, headless::Headless};
-use crate::{bridge, keep, launch::LaunchError, shift::Hire};
+use self::{chair::Look, headless::Headless, tell::Told};
+use crate::{bridge, launch::LaunchError, shift::Hire};
 
 pub use self::join::{Way, ways};
 
@@ -124,15 +122,6 @@ struct Watcher<'a, 'o> {
     room: Option<Room>,
     members: BTreeMap<String, At>,
     told: Told,
-}
-
-/// What people were notified of.
-#[derive(Debug, Default)]
-struct Told {
-    doing: BTreeMap<String, Doing>,
-    restarts: BTreeMap<String, u64>,
-    dead: u64,
-    scope: u64,
 }
 
 /// The tmux session of a crew, and what it is called.
@@ -244,141 +233,6 @@ impl Watcher<'_, '_> {
             })
     }
 
-    /// Does what people want of the crew.
-    fn asked(&mut self) -> Result<Option<End>, Halt> {
-        let session = self.all.session().session();
-        for waiting in inbox::waiting(&**session.disk(), session.dir())? {
-            let order = match &waiting.message {
-                Message::Crew { order } => order.clone(),
-                Message::Stop { .. } => Control::Down,
-                _ => continue,
-            };
-            // Whoever raises the crew again must not find that it is to go down.
-            if order == Control::Down {
-                keep::done_with(&self.all, &waiting)?;
-                return self.down().map(Some);
-            }
-            self.obey(order)?;
-            keep::done_with(&self.all, &waiting)?;
-        }
-        Ok(None)
-    }
-
-    fn obey(&mut self, order: Control) -> Result<(), Halt> {
-        let Some(crew) = self.crew() else { return Ok(()) };
-        match order {
-            Control::Add { member, role } => self.add(&crew, &member, &role),
-            Control::Remove { member } => self.remove(&crew, &member),
-            Control::Restart { member, fresh } => self.restart(&crew, &member, fresh),
-            Control::Interrupt { member } => {
-                self.interrupt(&crew, &member);
-                Ok(())
-            }
-            Control::Attention { from, text } => {
-                let text = self.all.payload(&text)?;
-                let id = format!("attention-{}", self.all.state().seq);
-                let sent = MessageSent { from, to: PERSON.to_owned(), text };
-                self.all.commit(Draft::from(sent).about(id)).map(drop)
-            }
-            Control::Down | Control::Unknown => Ok(()),
-        }
-    }
-
-    fn interrupt(&mut self, crew: &Crew, name: &str) {
-        let Some(member) = crew.member(name) else { return };
-        match self.members.get_mut(name) {
-            Some(At::Terminal(chair)) => {
-                if let (Some(pane), Some(room)) = (&member.pane, &self.room) {
-                    let _ = room.keys(pane, chair.bench.manners().interrupt);
-                    chair.interrupted = true;
-                }
-            }
-            Some(At::Loop(headless)) => headless.interrupt(),
-            _ => {}
-        }
-    }
-
-    /// Ends a member and starts it again: where it was, or with nothing but its prompt.
-    fn restart(&mut self, crew: &Crew, name: &str, fresh: bool) -> Result<(), Halt> {
-        let Some(member) = crew.member(name) else { return Ok(()) };
-        match (self.members.get_mut(name), &self.room) {
-            (Some(At::Terminal(chair)), Some(room)) => {
-                chair.end(&mut self.all, room, member, "restarted", true)?;
-                let Some(crew) = self.all.state().crew.clone() else { return Ok(()) };
-                let Some(member) = crew.member(name) else { return Ok(()) };
-                if fresh {
-                    join::first_words(&mut self.all, &self.around, &crew, member, true)?;
-                }
-                let how = fresh.then_some(How::New);
-                chair.start(&mut self.all, &self.around, room, member, how)
-            }
-            (Some(At::Loop(headless)), _) => {
-                headless.end();
-                headless.begin_afresh(fresh);
-                if fresh {
-                    join::first_words(&mut self.all, &self.around, crew, member, true)?;
-                }
-                ended(&mut self.all, name, "restarted")
-            }
-            _ => {
-                ended(&mut self.all, name, "restarted")?;
-                let at = self.place(crew, member)?;
-                self.members.insert(name.to_owned(), at);
-                Ok(())
-            }
-        }
-    }
-
-    fn remove(&mut self, crew: &Crew, name: &str) -> Result<(), Halt> {
-        let Some(member) = crew.member(name) else { return Ok(()) };
-        self.end_one(member, "removed")?;
-        self.members.remove(name);
-        let waiting = self.all.state().bridge.waiting_for(name);
-        let messages: Vec<String> = waiting.map(|one| one.id.clone()).collect();
-        if !messages.is_empty() {
-            let reason = "it has left the crew".to_owned();
-            self.all.commit(MessageFailed { to: name.to_owned(), messages, reason })?;
-        }
-        let left = MemberLeft { member: name.to_owned(), reason: "removed".to_owned() };
-        self.all.commit(left).map(drop)
-    }
-
-    fn end_one(&mut self, member: &Member, why: &str) -> Result<(), Halt> {
-        match (self.members.get_mut(&member.name), &self.room) {
-            (Some(At::Terminal(chair)), Some(room)) => {
-                chair.end(&mut self.all, room, member, why, false)?;
-                chair.close(self.around.number, member)
-            }
-            (Some(At::Loop(headless)), _) => {
-                headless.end();
-                ended(&mut self.all, &member.name, why)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Ends everybody. All of it can be brought back.
-    fn down(&mut self) -> Result<End, Halt> {
-        for member in self.crew().map(|crew| crew.members).unwrap_or_default() {
-            self.end_one(&member, "crew down")?;
-        }
-        if let Some(room) = &self.room {
-            let _ = room.close();
-        }
-        let stopped = stop(Reason::Interrupted, "the crew was taken down");
-        self.all.commit(stopped.clone())?;
-        Ok(End::Down(stopped))
-    }
-
-    /// The watcher goes: whoever works without a terminal stops with it, all others go on.
-    fn leave(&mut self) {
-        for at in self.members.values_mut() {
-            if let At::Loop(headless) = at {
-                headless.end();
-            }
-        }
-    }
-
     fn timers(&mut self) -> Result<(), Halt> {
         let dir = self.all.session().session().dir().to_owned();
         let interrupted = timers::fire(&mut self.all, &self.around.name, &dir)?;
@@ -458,61 +312,6 @@ impl Watcher<'_, '_> {
         let shown = room.screens(&panes).unwrap_or_default();
         let parts = alive.iter().map(|seat| seat.part.clone());
         parts.zip(shown).filter_map(|(part, text)| Some((part, text?))).collect()
-    }
-
-    fn notify(&self, what: Occasion, text: &str) {
-        if let Some(crew) = self.all.state().crew.as_ref() {
-            let notify = &crew.roster().notify;
-            notify::tell(notify, &self.around.world, &self.around.name, what, text);
-        }
-    }
-
-    /// Tells people what is new.
-    fn tell(&mut self) {
-        let Some(crew) = self.crew() else { return };
-        for member in &crew.members {
-            let what = member.what.as_deref().unwrap_or_default();
-            let before = self.told.doing.get(&member.name).copied();
-            if before != Some(member.doing) {
-                match member.doing {
-                    Doing::Waiting => {
-                        self.notify(Occasion::Waiting, &format!("{} waits: {what}", member.name));
-                    }
-                    Doing::Degraded => {
-                        let text = format!("{} is given up: {what}", member.name);
-                        self.notify(Occasion::Degraded, &text);
-                    }
-                    _ => {}
-                }
-            }
-            let restarts = self.told.restarts.get(&member.name).copied().unwrap_or_default();
-            if member.restarts > restarts {
-                self.notify(Occasion::Exited, &format!("{} ended: {what}", member.name));
-            }
-        }
-        if crew.dead_total > self.told.dead {
-            let last = crew.dead.last().map(|letter| letter.reason.as_str()).unwrap_or_default();
-            self.notify(Occasion::MessageDead, &format!("a message did not arrive: {last}"));
-        }
-        if crew.scope_broken > self.told.scope {
-            self.notify(Occasion::Scope, "files were written out of bounds: segue crew log");
-        }
-        self.told.settle(Some(&crew));
-    }
-}
-
-/// A member does not run, and that is as it should be.
-fn ended(all: &mut Supervisor<'_>, member: &str, why: &str) -> Result<(), Halt> {
-    let (member, why) = (member.to_owned(), why.to_owned());
-    all.commit(MemberEnded { member, why, again_in_ms: None, degraded: false }).map(drop)
-}
-
-impl Told {
-    fn settle(&mut self, crew: Option<&Crew>) {
-        let Some(crew) = crew else { return };
-        self.doing = crew.members.iter().map(|one| (one.name.clone(), one.doing)).collect();
-        self.restarts = crew.members.iter().map(|one| (one.name.clone(), one.restarts)).collect();
-        (self.dead, self.scope) = (crew.dead_total, crew.scope_broken);
     }
 }
 

@@ -118,7 +118,8 @@ impl Source {
 pub fn list(session: &Session) -> segue_journal::Result<List> {
     let Some(tasks) = &session.state().tasks else { return Ok(List::default()) };
     let text = session.text(&tasks.list)?;
-    Ok(serde_json::from_str(&text).unwrap_or_default())
+    // One that can't be read is not an empty one, of which everything was removed.
+    serde_json::from_str(&text).map_err(|error| segue_journal::Error::json(session.dir(), &error))
 }
 
 fn task<'a>(list: &'a List, id: &str) -> Option<&'a Task> {

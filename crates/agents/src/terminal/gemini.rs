@@ -101,14 +101,19 @@ impl Terminal for Gemini {
     }
 }
 
-/// What stands in the input box: between two rules of half lines, after its mark, with no more than
-/// the lines of the status below. What was said stands between such rules too.
+/// What stands in the input box: between two rules, after its mark, with no more than the lines of
+/// the status below. What was said stands between such rules too. Without true colours the rules
+/// are whole lines.
 fn input_box<'a>(lines: &[&'a str]) -> Option<&'a str> {
-    let start = lines.iter().rposition(|line| line.starts_with("▄▄▄▄"))?;
-    let end = lines.iter().rposition(|line| line.starts_with("▀▀▀▀"))?;
+    let above = |line: &str| line.starts_with("▄▄▄▄") || line.starts_with("────");
+    let marked = |line: &str| line.trim_start().starts_with(['>', '*', '!']);
+    let opens = |pair: &[&str]| above(pair[0]) && marked(pair[1]);
+    let start = lines.windows(2).rposition(|pair| opens(pair))?;
+    let end =
+        lines.iter().rposition(|line| line.starts_with("▀▀▀▀") || line.starts_with("────"))?;
     let below = lines.get(end + 1..)?.iter().filter(|line| !line.trim().is_empty());
     let status = |line: &&str| !line.trim_start().starts_with(['╭', '│', '✦', '✓', '⊶', 'ℹ', '✕']);
-    if end < start || below.clone().count() > 4 || !below.copied().all(|line| status(&line)) {
+    if end <= start || below.clone().count() > 4 || !below.copied().all(|line| status(&line)) {
         return None;
     }
     lines.get(start + 1)?.trim_start().strip_prefix(['>', '*', '!']).map(str::trim)

@@ -254,7 +254,7 @@ fn review(turn: u32) -> Vec<Step> {
         (
             None,
             TasksRead {
-                source: "/work/plan".into(),
+                source: "/src/plan".into(),
                 list: Payload::inline("{}"),
                 tasks: vec![TaskRead {
                     id: "T-001".into(),
