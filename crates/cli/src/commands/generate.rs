@@ -69,12 +69,17 @@ fn commands() -> String {
     let mut root = Cli::command().term_width(96);
     root.build();
     let _ = write!(text, "\n## segue\n\n```text\n{}\n```\n", plain(&mut root));
-    let visible = |command: &&mut clap::Command| !command.is_hide_set();
-    for command in root.get_subcommands_mut().filter(visible) {
-        let name = command.get_name().to_owned();
-        let _ = write!(text, "\n## segue {name}\n\n```text\n{}\n```\n", plain(command));
-    }
+    below(&mut root, "segue", "##", &mut text);
     text
+}
+
+/// Every command below this one, each after the one that it belongs to.
+fn below(above: &mut clap::Command, path: &str, level: &str, text: &mut String) {
+    for command in above.get_subcommands_mut().filter(|command| !command.is_hide_set()) {
+        let path = format!("{path} {}", command.get_name());
+        let _ = write!(text, "\n{level} {path}\n\n```text\n{}\n```\n", plain(command));
+        below(command, &path, &format!("{level}#"), text);
+    }
 }
 
 fn plain(command: &mut clap::Command) -> String {

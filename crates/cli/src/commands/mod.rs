@@ -19,6 +19,7 @@ mod generate;
 mod go_on;
 mod handoff;
 mod import;
+mod limited;
 mod list;
 mod log;
 mod mcp;
