@@ -108,7 +108,7 @@ fn input_box<'a>(lines: &[&'a str]) -> Option<&'a str> {
     let above = |line: &str| line.starts_with("▄▄▄▄") || line.starts_with("────");
     let marked = |line: &str| line.trim_start().starts_with(['>', '*', '!']);
     let opens = |pair: &[&str]| above(pair[0]) && marked(pair[1]);
-    let start = lines.windows(2).rposition(|pair| opens(pair))?;
+    let start = lines.windows(2).rposition(opens)?;
     let end =
         lines.iter().rposition(|line| line.starts_with("▀▀▀▀") || line.starts_with("────"))?;
     let below = lines.get(end + 1..)?.iter().filter(|line| !line.trim().is_empty());

@@ -101,7 +101,7 @@ fn stand_still(
 ) -> CommandResult {
     let selector = found.selector();
     let mut session = found.open(&context.home)?;
-    crate::commands::crew::check_single(&found, &session)?;
+    crate::commands::crew::check_single(found, &session)?;
     check_whole(&session)?;
     check_no_list(&session, "rewound")?;
     if let Some(holder) = session.taken_by()? {

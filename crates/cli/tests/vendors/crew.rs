@@ -145,7 +145,7 @@ fn raise(names: &[(&str, &str)]) -> Option<Crew> {
     let mut lab = Lab::open(Cli::OpenCode)?;
     let answer = |name: &str, what: &str| {
         Reply::text(format!("{name} heard {what}."))
-            .when(When::last_user(&format!("{name}: {what}")))
+            .when(When::last_user(format!("{name}: {what}")))
     };
     let mut scenario = lab.scenario();
     for (name, _) in names {
