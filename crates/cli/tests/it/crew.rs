@@ -3,6 +3,8 @@
 use std::{
     collections::BTreeMap,
     fs,
+    io::{Read, Write},
+    net::TcpListener,
     path::{Path, PathBuf},
     process::Command,
     time::Duration,
@@ -12,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use segue_testkit::env::{Output, TestEnv};
 use serde_json::Value;
 
-use crate::support::{data, git, json, scripted_in_git, until};
+use crate::support::{data, files_below, git, json, scripted_in_git, until};
 
 /// A crew in a tmux that only this test knows, ended with it.
 struct Lab {
@@ -123,6 +125,19 @@ impl Drop for Lab {
     }
 }
 
+/// One request, answered.
+fn received(hook: &TcpListener) -> String {
+    let (mut stream, _) = hook.accept().unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+    let mut text = Vec::new();
+    let mut buffer = [0; 4096];
+    while let Ok(got @ 1..) = stream.read(&mut buffer) {
+        text.extend_from_slice(&buffer[..got]);
+    }
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap();
+    String::from_utf8(text).unwrap()
+}
+
 #[test]
 fn everybody_is_told_once_and_comes_back_after_everything_was_killed() {
     let lab = Lab::new();
@@ -209,11 +224,23 @@ fn a_dead_pane_comes_back_and_one_that_dies_again_and_again_is_given_up() {
 #[test]
 fn nothing_is_typed_while_an_agent_asks_and_the_person_is_shown_who() {
     let lab = Lab::new();
-    lab.roster(&lab.agent("coder", "--ask-at 2"));
-    lab.segue(&["crew", "up", "--session", "one"]);
+    let hook = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/secret", hook.local_addr().unwrap());
+    let roster = lab.agent("coder", "--ask-at 2");
+    lab.roster(&format!("{roster}[notify]\nwebhook_env = \"HOOK\"\n"));
+    let mut up = lab.prepare(lab.env.command(["crew", "up", "--session", "one"]));
+    assert_eq!(Output::of(up.env("HOOK", &address)).unwrap().status, 0);
     until("it is told", || lab.told("coder").len() == 1);
     lab.segue(&["crew", "send", "one", "coder", "May you?"]);
     until("it asks", || lab.member("coder")["state"] == "waiting");
+    let posted = received(&hook);
+    assert!(posted.starts_with("POST /secret HTTP/1.1\r\n"), "{posted}");
+    let body: Value = json(posted.split("\r\n\r\n").nth(1).unwrap());
+    assert_eq!(body["text"], "Segue: one: coder waits: ALLOW THIS? [y/N]");
+    for file in files_below(&lab.env.home()) {
+        let text = fs::read(&file).unwrap_or_default();
+        assert!(!String::from_utf8_lossy(&text).contains("/secret"), "{}", file.display());
+    }
     lab.segue(&["crew", "send", "one", "coder", "Later"]);
     std::thread::sleep(Duration::from_millis(1500));
     assert_eq!(lab.heard("coder", "Later"), 0);

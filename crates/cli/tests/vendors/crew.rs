@@ -12,10 +12,12 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use segue_testkit::{
     env::Output,
-    model_server::{Reply, When},
+    model_server::{Api, Reply, When},
     vendors::{Cli, Lab, interactive},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::{checkpoint::our_tool, support::bodies};
 
 /// Six of five vendors: two of one in one directory.
 const CREW: [(&str, &str); 6] = [
@@ -153,6 +155,12 @@ fn raise(names: &[(&str, &str)]) -> Option<Crew> {
             scenario = scenario.reply(answer(name, what).sticky());
         }
     }
+    let message = json!({ "to": "cleo", "message": "cleo: from ada" });
+    let tell = our_tool(Cli::Claude, "send_to_agent", message);
+    scenario = scenario
+        .reply(tell.when(When { api: Some(Api::Anthropic), ..When::last_user("ada: tell cleo") }))
+        .reply(Reply::text("It is told.").when(When::last_user("ada: tell cleo")))
+        .reply(Reply::text("Cleo has it.").when(When::last_user("cleo: from ada")));
     lab.start(scenario);
     let work = fs::canonicalize(lab.work()).unwrap();
     interactive(&lab.home(), &[&work]).unwrap();
@@ -243,6 +251,13 @@ fn agents_go_on_without_a_watcher_and_the_next_command_adopts_them() {
         until(name, Duration::from_secs(60), || crew.asked(&format!("{name}: the second")) >= 1);
     }
     crew.settle();
+    // By the tool, from one to the other.
+    crew.segue(&["crew", "send", "all", "ada", "ada: tell cleo"]);
+    until("the tool", Duration::from_secs(60), || crew.asked("cleo: from ada") >= 1);
+    crew.settle();
+    let sent = bodies(&crew.lab, "message.sent");
+    let sent = sent.iter().find(|one| one["from"] == "ada").unwrap();
+    assert_eq!(sent["to"], "cleo", "{sent}");
     for (name, _) in names {
         let log = crew.segue(&["crew", "log", "all", name]).stdout;
         let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{name}: {text}: {log}"));

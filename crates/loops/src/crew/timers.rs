@@ -104,3 +104,79 @@ fn words(
     }
     Ok(parts.join("\n\n"))
 }
+
+#[cfg(test)]
+mod tests {
+    use segue_core::{crew::Roster, event::CrewRaised};
+
+    use super::*;
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_second(secs).unwrap()
+    }
+
+    fn member(name: &str, role: &str, group: Option<&str>) -> Member {
+        Member {
+            name: name.to_owned(),
+            role: role.to_owned(),
+            group: group.map(str::to_owned),
+            doing: Doing::Idle,
+            ..Member::default()
+        }
+    }
+
+    fn crew() -> Crew {
+        let raised = CrewRaised {
+            roster: Roster::default(),
+            project: "/src/app".into(),
+            headless: false,
+            worktrees: false,
+            branch: None,
+        };
+        let members = vec![
+            member("coder-1", "coder", Some("pair")),
+            member("coder-2", "coder", Some("pair")),
+            member("tester", "tester", None),
+        ];
+        let (dead, timers, left) = (Vec::new(), vec![("standup".to_owned(), at(600))], Vec::new());
+        Crew { raised, members, left, dead, dead_total: 0, timers, scope_broken: 0 }
+    }
+
+    fn timer(to: &[&str]) -> Timer {
+        let to = to.iter().map(|&name| name.to_owned()).collect();
+        Timer { id: "standup".to_owned(), minutes: 5, to, status: true, ..Timer::default() }
+    }
+
+    #[test]
+    fn a_timer_counts_from_when_it_went_off_or_the_watch_began() {
+        let due = |began: i64, now: i64| {
+            let state = State { running_since: Some(at(began)), ..State::default() };
+            is_due(&state, &crew(), &timer(&[]), at(now))
+        };
+        assert!(!due(0, 899) && due(0, 900));
+        // While nobody watched, no time has passed.
+        assert!(!due(5000, 5299) && due(5000, 5300));
+    }
+
+    #[test]
+    fn it_is_for_members_roles_groups_or_everybody() {
+        let to = |words: &[&str]| recipients(&crew(), &timer(words)).join(" ");
+        assert_eq!(to(&[]), "coder-1 coder-2 tester");
+        assert_eq!(to(&["coder"]), "coder-1 coder-2");
+        assert_eq!(to(&["pair", "tester"]), "coder-1 coder-2 tester");
+        assert_eq!(to(&["coder-2"]), "coder-2");
+    }
+
+    #[test]
+    fn it_says_its_text_and_how_everybody_stands() {
+        let crew = crew();
+        let timer = Timer { text: Some("Where are you?".to_owned()), ..timer(&[]) };
+        let said = words(&crew, (&timer, "app"), &crew.members[0], Path::new("/s")).unwrap();
+        assert_eq!(
+            said,
+            "Where are you?\n\nHow everybody stands:\n- coder-1: idle\n- coder-2: idle\n- tester: idle"
+        );
+        let file = Timer { prompt: Some("gone.md".to_owned()), ..timer };
+        assert!(words(&crew, (&file, "app"), &crew.members[0], Path::new("/s")).is_err());
+    }
+}

@@ -86,7 +86,13 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let mut index = context.index()?;
     if let Some(row) = name_taken(&mut index, &name).map_err(view_error)? {
         let found = context.find(Some(&row.selector()))?;
-        return there_already(context, args, &found, &name);
+        let session = found.open(&context.home)?;
+        // Whoever was to begin it died before anybody was in it.
+        let nobody = super::is_crew(&session) && session.state().crew.is_none();
+        match found.at.as_ref().filter(|_| nobody) {
+            Some(at) => context.home.remove(at, &context.me())?,
+            None => return there_already(context, args, &found, &name),
+        }
     }
     drop(index);
     begin(context, args, sheet, name)
