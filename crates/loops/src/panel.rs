@@ -23,10 +23,13 @@ use segue_core::{
     decide::{self, Next},
     event::{Cause, Reason, ReviewerStopped, SessionStopped, VerdictSubmitted},
     identity::LoopKind,
+    inbox::Message,
     review::{Ledger, Seat, render},
     usage::Micros,
 };
-use segue_journal::{Clock, Home, Session, home::NewSession, lock::Holder, session::REVIEWERS};
+use segue_journal::{
+    Clock, Home, Session, home::NewSession, inbox, lock::Holder, session::REVIEWERS,
+};
 use segue_runner::{
     Halt, Interrupt, Observer, Supervisor,
     supervisor::{Activity, stop},
@@ -382,8 +385,8 @@ fn next(session: &Session, sitting: &Sitting) -> segue_journal::Result<Step> {
         Some(_) => String::new(),
         None => last_text(session, state.turn.number)?.map(|(text, _)| text).unwrap_or_default(),
     };
-    // It closes its answer with it, and it is only not recorded yet.
-    if said.is_none() && verdict::closing_block(&text).is_some() {
+    // It has given it, by the tool or at the end of its answer: it is only not recorded yet.
+    if said.is_none() && (verdict::closing_block(&text).is_some() || has_submitted(session)?) {
         return Ok(Step::GoOn);
     }
     let first = state.turn.question.as_ref() == Some(&sitting.question);
@@ -398,6 +401,15 @@ fn next(session: &Session, sitting: &Sitting) -> segue_journal::Result<Step> {
         None if first => ask(render::once_more(), ":again"),
         None => Step::Judged(verdict::unreadable(&text)),
     })
+}
+
+/// Whether a verdict waits to be taken in.
+fn has_submitted(session: &Session) -> segue_journal::Result<bool> {
+    let waiting = inbox::waiting(&**session.disk(), session.dir())?;
+    let turn = session.state().turn.number;
+    Ok(waiting
+        .iter()
+        .any(|one| matches!(&one.message, Message::Verdict { turn: of, .. } if *of == turn)))
 }
 
 fn returned(

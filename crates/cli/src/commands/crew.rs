@@ -27,7 +27,7 @@ use crate::{
     error::{CommandError, CommandResult},
 };
 
-/// Several agents under one name, each at a terminal of its own, brought back with one flag
+/// Several agents under one name, each at a terminal of its own
 ///
 /// Who is in a crew stands in the repository's segue.toml. The agents work in tmux, and go on when
 /// this terminal is closed; a process in the background watches over them.

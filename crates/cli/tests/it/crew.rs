@@ -14,7 +14,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use segue_testkit::env::{Output, TestEnv};
 use serde_json::Value;
 
-use crate::support::{data, files_below, git, json, scripted_in_git, until};
+use crate::support::{data, files_below, git, json, scripted_in_git, until, until_within};
+
+/// A member that ends again and again is given up after half a minute.
+const PATIENCE: Duration = Duration::from_secs(200);
 
 /// A crew in a tmux that only this test knows, ended with it.
 struct Lab {
@@ -213,7 +216,7 @@ fn a_dead_pane_comes_back_and_one_that_dies_again_and_again_is_given_up() {
         now["state"] == "idle" && now["pid"] != first["pid"]
     });
     until("the end is said", || data(&lab.env, 1, "member.ended").len() >= 2);
-    until("it is given up", || lab.member("broken")["state"] == "degraded");
+    until_within(PATIENCE, "it is given up", || lab.member("broken")["state"] == "degraded");
     let ends = data(&lab.env, 1, "member.ended");
     let broken: Vec<&Value> = ends.iter().filter(|end| end["member"] == "broken").collect();
     assert_eq!(broken.len(), 6, "{broken:?}");
@@ -362,7 +365,7 @@ fn a_thousand_messages_arrive_once_and_in_order_while_the_watcher_is_killed() {
     }
     assert!(number >= 1000);
     let mut found: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
-    until("all of them", || {
+    until_within(PATIENCE, "all of them", || {
         found.clear();
         for to in names {
             for prompt in lab.told(to) {

@@ -306,7 +306,7 @@ fn sessions_that_are_not_there() {
     status 2
     ── stdout
     ── stderr
-    error: invalid value 'sleepy' for '--status <STATUS>': `sleepy` is not a status; these are: resumable, created, running, crashed, completed, failed, limit, interrupted, agent_crashed, overloaded, unreachable, stream_cut, context_full, not_signed_in, silent, cap, cap:turns, cap:iterations, cap:steps, cap:wall_clock, cap:tokens, cap:cost, looping, disk, unknown
+    error: invalid value 'sleepy' for '--status <STATUS>': `sleepy` is not a status; these are: resumable, created, running, crashed, unattended, completed, failed, limit, interrupted, agent_crashed, overloaded, unreachable, stream_cut, context_full, not_signed_in, silent, cap, cap:turns, cap:iterations, cap:steps, cap:wall_clock, cap:tokens, cap:cost, looping, disk, unknown
 
     For more information, try '--help'.
     ");

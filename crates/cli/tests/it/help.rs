@@ -22,6 +22,7 @@ fn the_help_of_segue() {
       run          Start an agent on a prompt
       pair         One agent works, others review, until they agree
       tasks        Work through a list of tasks, each until an evaluator accepts it
+      crew         Several agents under one name, each at a terminal of its own
       resume       Go on where a session stopped
       handoff      Write the packet for whoever goes on, or hand a running session to another agent
       rewind       Go back to the end of an earlier turn

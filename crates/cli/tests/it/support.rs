@@ -263,10 +263,15 @@ pub(crate) fn last_words(output: &Output) -> &str {
 }
 
 /// Waits for something that has to come.
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
+    until_within(LONG, what, holds);
+}
+
+/// The same for what takes its time.
+pub(crate) fn until_within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let started = Instant::now();
     while !holds() {
-        assert!(started.elapsed() < LONG, "{what}: it did not come");
+        assert!(started.elapsed() < limit, "{what}: it did not come");
         thread::sleep(Duration::from_millis(10));
     }
 }
