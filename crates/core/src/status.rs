@@ -139,6 +139,7 @@ mod tests {
             headless: false,
             worktrees: false,
             branch: None,
+            ..CrewRaised::default()
         };
         let crew = Crew {
             raised,

@@ -41,7 +41,7 @@ use segue_core::{
     state::{Crew, CrewMember as Member, Phase},
 };
 pub use segue_journal::session::MEMBERS;
-use segue_journal::{Clock, Home, Session, lock::Holder};
+use segue_journal::{Clock, Durability, Home, Session, lock::Holder};
 use segue_runner::{
     Halt, Interrupt, Observer, Supervisor, briefing,
     supervisor::stop,
@@ -64,6 +64,9 @@ const LATER: Duration = Duration::from_millis(400);
 
 /// The most that a member is told of an earlier conversation, as if its model took in so much.
 const CONTEXT: u64 = 128_000;
+
+/// How the ids of packets begin.
+const PACKET: &str = "packet-";
 
 /// What is said to somebody whose conversation is gone, after all that it has to know.
 const GO_ON: &str = "Your earlier conversation is gone; this is what is known of it. Go on from \
@@ -124,14 +127,18 @@ struct Watcher<'a, 'o> {
     told: Told,
 }
 
+/// What marks the panes and the processes of a session, here: a copy of it in another place has
+/// others.
+#[must_use]
+pub fn mark_of(session: &Session) -> String {
+    let place = session.dir().to_string_lossy();
+    format!("{}-{}", session.id(), &mail::hash(&[&place])[..8])
+}
+
 /// The tmux session of a crew, and what it is called.
 pub fn room(session: &Session, name: &str, cwd: &Path) -> Result<Room, TmuxError> {
-    let tmux = Tmux::find(cwd)?;
-    Ok(Room::new(
-        tmux,
-        &format!("segue-{}", segue_runner::tmux::plain_name(name)),
-        &session.id().to_string(),
-    ))
+    let name = format!("segue-{}", segue_runner::tmux::plain_name(name));
+    Ok(Room::new(Tmux::find(cwd)?, &name, &mark_of(session)))
 }
 
 /// Watches over a crew until it is taken down, or until the watcher is told to leave.
@@ -144,6 +151,8 @@ pub fn watch(
     around: Around<'_>,
     observer: &mut dyn Observer,
 ) -> Result<End, LaunchError> {
+    let (dir, me) = (session.dir().to_owned(), around.me.clone());
+    let (disk, clock) = (Arc::clone(session.disk()), Arc::clone(&around.clock));
     let (session, _) = session.lock(&around.me, Arc::clone(&around.clock))?;
     let begun = match session.state().phase {
         Phase::Created => {
@@ -151,8 +160,8 @@ pub fn watch(
         }
         phase => Draft::from(resumed(&around, session.state().caps, plan, phase)),
     };
-    let clock = Arc::clone(&around.clock);
-    let mut all = Supervisor::new(session, clock, around.interrupt.clone(), observer);
+    let ticks = Arc::clone(&clock);
+    let mut all = Supervisor::new(session, ticks, around.interrupt.clone(), observer);
     let done = all.commit(begun).map(drop).and_then(|()| {
         let cwd = all.state().workspace().map(PathBuf::from).unwrap_or_default();
         let headless = all.state().crew.as_ref().is_none_or(|crew| crew.raised.headless);
@@ -172,7 +181,12 @@ pub fn watch(
     match done {
         Ok(end) => Ok(end),
         Err(Halt::Journal(error)) => Err(LaunchError::Journal(error)),
-        Err(Halt::Stop(stop)) => Err(LaunchError::Stopped(stop.message)),
+        Err(Halt::Stop(stop)) => {
+            // Nobody can watch over it: it is down, and says why.
+            let (mut session, _) = Session::open(disk, &dir)?.lock(&me, clock)?;
+            session.append((*stop).clone(), Durability::Synced)?;
+            Err(LaunchError::Stopped(stop.message))
+        }
     }
 }
 
@@ -324,7 +338,7 @@ fn brief(all: &mut Supervisor<'_>, own: &mut Supervisor<'_>, member: &Member) ->
         return Ok(());
     };
     let generation = (member.generation + 1).to_string();
-    let id = format!("packet-{}", &mail::hash(&[&session.id().to_string(), &generation])[..16]);
+    let id = format!("{PACKET}{}", &mail::hash(&[&session.id().to_string(), &generation])[..16]);
     say(all, &id, &member.name, &text)
 }
 

@@ -171,6 +171,14 @@ fn attend(context: &Context, found: &Found, session: &Session) -> Result<bool, C
     if session.held_by()?.is_some() || session.state().phase != Phase::Running {
         return Ok(false);
     }
+    let raised_in = session.state().crew.as_ref().and_then(|crew| crew.raised.home.as_deref());
+    if raised_in.is_some_and(|home| home != context.home.dir()) {
+        let selector = found.selector();
+        return Err(CommandError::usage(format!(
+            "crew {selector} is a copy of one in another place"
+        ))
+        .hint(format!("begin here: segue crew up --resume {selector} --file segue.toml")));
+    }
     match begin_watch(context, found, session) {
         Ok(()) => Ok(true),
         // Somebody else was quicker.

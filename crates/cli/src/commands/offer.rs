@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use segue_core::identity::LoopKind;
 use segue_view::{
     index::{Filter, StatusFilter},
     row::Row,
@@ -63,7 +64,8 @@ fn resumable(context: &Context, dir: Option<&Path>) -> Result<Option<Row>, Comma
         segue_workspace::identify(&dir).map_err(|error| CommandError::failed(error.to_string()))?;
     let mut index = context.index()?;
     let filter =
-        Filter { repo: Some(repo.id), status: vec![StatusFilter::resumable()], limit: Some(1) };
+        Filter { repo: Some(repo.id), status: vec![StatusFilter::resumable()], limit: Some(20) };
     let listing = index.query(&filter).map_err(view_error)?;
-    Ok(listing.rows.into_iter().next())
+    // A crew that is down is at rest: nobody wants to be asked about it.
+    Ok(listing.rows.into_iter().find(|row| row.loop_kind != LoopKind::Crew))
 }

@@ -75,7 +75,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let mut removed = Vec::new();
     for (found, at) in chosen {
         let selector = found.selector();
-        let leavings = found.open(&context.home).ok().map(|session| Leavings::of(&session));
+        let session = found.open(&context.home).ok();
+        let marks = session.as_ref().map(segue_loops::crew::mark_of);
+        let leavings = session.map(|session| Leavings::of(&session));
         context
             .home
             .remove(&at, &context.me())
@@ -84,6 +86,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         // Without tmux nothing shows it.
         if let Ok(tmux) = Tmux::find(&context.cwd) {
             let _ = tmux.close(&at.id.to_string());
+            let _ = marks.map(|mark| tmux.close(&mark));
         }
         if let Some(leavings) = leavings {
             for trouble in leavings.remove() {

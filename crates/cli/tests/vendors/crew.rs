@@ -93,6 +93,7 @@ impl Crew {
             let members = all["members"].as_array().unwrap();
             members.iter().all(|one| one["state"] == "idle")
                 && members.iter().all(|one| one["vendor_session"].is_string())
+                && members.iter().all(|one| one["waiting_messages"] == 0)
         });
     }
 

@@ -8,12 +8,19 @@ use serde::{Deserialize, Serialize};
 use crate::{crew::Roster, id::SessionId};
 
 /// The crew is to be at work from here on, as `segue.toml` says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrewRaised {
     pub roster: Roster,
     /// The directory that `segue.toml` is in.
     #[schemars(with = "String")]
     pub project: PathBuf,
+    /// What that file is called, where it is called otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The home that it was raised in: a copy elsewhere is another crew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub home: Option<PathBuf>,
     /// Without terminals: every message is a turn of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub headless: bool,

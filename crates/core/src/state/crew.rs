@@ -293,6 +293,9 @@ impl State {
                 // Whoever raises it anew gives everybody another chance.
                 for member in &mut crew.members {
                     member.ends.clear();
+                    if member.worktree.is_none() {
+                        member.cwd.clone_from(&raised.project);
+                    }
                 }
             }
             None => {

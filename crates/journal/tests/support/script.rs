@@ -316,6 +316,7 @@ fn crew(turn: u32) -> Vec<Step> {
         headless: turn.is_multiple_of(12),
         worktrees: true,
         branch: Some("segue/größe".into()),
+        ..CrewRaised::default()
     };
     let member = || "prüfer-1".to_owned();
     let joined = MemberJoined {

@@ -143,6 +143,15 @@ impl Bench {
         }
     }
 
+    /// A screen without what was typed in: the words of a command are looked for anywhere.
+    pub(crate) fn without_echo(&self, screen: &str, said: &str) -> String {
+        let Self::Command { .. } = self else { return screen.to_owned() };
+        let said: Vec<&str> = said.lines().map(str::trim).filter(|line| line.len() > 3).collect();
+        let echoes = |line: &&str| said.iter().any(|part| line.contains(part));
+        let kept: Vec<&str> = screen.lines().filter(|line| !echoes(line)).collect();
+        kept.join("\n")
+    }
+
     pub(crate) fn manners(&self) -> Manners {
         match self {
             Self::Vendor { terminal, .. } => terminal.manners(),

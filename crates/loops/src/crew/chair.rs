@@ -22,7 +22,7 @@ use segue_runner::{
     tmux::seat::{Room, Seat},
 };
 
-use super::{Around, bench::Bench, post::Typed, record, scope::Scope, start::started};
+use super::{Around, bench::Bench, mark_of, post::Typed, record, scope::Scope, start::started};
 use crate::keep::{self, Checkpoints, Keeper};
 
 /// After so many looks that show the same, whatever was said is in the vendor's file.
@@ -49,6 +49,8 @@ pub(crate) struct Chair {
     /// How many looks in a row have shown the same.
     pub(crate) same: u32,
     pub(crate) typed: Option<Typed>,
+    /// What was typed in last: its echo is not what the program has to say.
+    pub(crate) said: String,
     /// It was interrupted: some put what they were told back into their input.
     pub(crate) interrupted: bool,
     pub(crate) scope: Scope,
@@ -77,6 +79,7 @@ impl Chair {
             sight: Sight::Starting,
             same: 0,
             typed: None,
+            said: String::new(),
             interrupted: false,
             scope,
             order: None,
@@ -132,7 +135,8 @@ impl Chair {
 
     fn see(&mut self, seat: &Seat, screen: String) {
         self.title.clone_from(&seat.title);
-        let sight = self.bench.sight(&Screen { text: &screen, title: &seat.title });
+        let shown = self.bench.without_echo(&screen, &self.said);
+        let sight = self.bench.sight(&Screen { text: &shown, title: &seat.title });
         self.same = if sight == self.sight { self.same.saturating_add(1) } else { 1 };
         self.sight = sight;
         self.screen = screen;
@@ -266,10 +270,8 @@ impl Chair {
         if self.own.state().turn.open {
             record::answered(&mut self.own, "")?;
         }
-        if let Some(session) = member.session {
-            // What it had started would go on without it.
-            process::end_leftovers(&session.to_string(), SWEEP_LIMIT);
-        }
+        // What it had started would go on without it.
+        process::end_leftovers(&mark_of(self.own.session().session()), SWEEP_LIMIT);
         let now = all.now();
         let afterwards = member.after_end(now);
         let (again_in_ms, degraded) = match afterwards {
@@ -302,9 +304,7 @@ impl Chair {
                 let _ = room.clear(&seat.pane);
             }
         }
-        if let Some(session) = member.session {
-            process::end_leftovers(&session.to_string(), SWEEP_LIMIT);
-        }
+        process::end_leftovers(&mark_of(self.own.session().session()), SWEEP_LIMIT);
         self.typed = None;
         self.order = None;
         self.again_at = None;

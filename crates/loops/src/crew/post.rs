@@ -84,9 +84,12 @@ struct Batch {
 /// What waits for somebody, as one text: the crew's own word for itself, all others together.
 fn batch(all: &Supervisor<'_>, name: &str) -> Result<Batch, Halt> {
     let (mut texts, mut messages, mut bytes) = (Vec::new(), Vec::new(), 0);
-    for waiting in all.state().bridge.waiting_for(name) {
+    let by_crew = |waiting: &&Waiting| waiting.message.from == CREW;
+    let waiting = || all.state().bridge.waiting_for(name);
+    // What the crew has to say comes first: without it the rest makes no sense.
+    for waiting in waiting().filter(by_crew).chain(waiting().filter(|one| !by_crew(one))) {
         let text = text_of(all, waiting)?;
-        let alone = waiting.message.from == CREW;
+        let alone = by_crew(&waiting);
         let full = messages.len() >= MOST_AT_ONCE || bytes + text.len() > MOST_BYTES;
         if !messages.is_empty() && (alone || full) {
             break;
@@ -145,6 +148,7 @@ fn put(
     all.commit(MessagePosted { to: member.name.clone(), messages, attempt })?;
     // A pane that is gone is seen at the next look.
     let _ = room.paste(pane, &text);
+    chair.said.clone_from(&text);
     chair.typed = Some(Typed { text, at: Instant::now(), entered: None, enters: 0 });
     Ok(())
 }

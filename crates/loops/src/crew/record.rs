@@ -13,6 +13,8 @@ use segue_core::{
 };
 use segue_runner::{Halt, Supervisor};
 
+use super::PACKET;
+
 /// Records what is new in a conversation. `over`: nothing more comes for the last turn.
 pub(crate) fn conversation(
     member: &mut Supervisor<'_>,
@@ -94,6 +96,10 @@ fn start(
     prompt: &str,
     messages: Vec<String>,
 ) -> Result<(), Halt> {
+    // It would be told again in the next one.
+    let is_packet = messages.iter().any(|id| id.starts_with(PACKET));
+    let prompt =
+        if is_packet { "Segue told it what is known of its earlier work." } else { prompt };
     let cause = if messages.is_empty() { Cause::Person } else { Cause::Message };
     let number = member.state().turn.number + 1;
     let started = TurnStarted { messages, ..TurnStarted::new(member.payload(prompt)?, cause) };

@@ -24,7 +24,7 @@ use super::{
     bench::Start,
     brief,
     chair::{Chair, window_of},
-    post,
+    mark_of, post,
 };
 
 /// How long a pane may take to ask for its order.
@@ -130,7 +130,7 @@ impl Chair {
             cwd: &member.cwd,
             spec: &spec,
             files: &session.text_files(),
-            session: &session.id().to_string(),
+            session: &mark_of(session),
             tools: &tools,
         };
         let failed =

@@ -132,6 +132,7 @@ mod tests {
             headless: false,
             worktrees: false,
             branch: None,
+            ..CrewRaised::default()
         };
         let members = vec![
             member("coder-1", "coder", Some("pair")),

@@ -61,7 +61,7 @@ impl Seat {
         match (self.status, self.signal) {
             (_, Some(signal)) if signal > 0 => format!("killed by signal {signal}"),
             (Some(status), _) => format!("exit status {status}"),
-            _ => "killed".to_owned(),
+            _ => "ended".to_owned(),
         }
     }
 }

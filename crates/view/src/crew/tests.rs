@@ -52,6 +52,7 @@ fn raised() -> CrewRaised {
         headless: false,
         worktrees: false,
         branch: None,
+        ..CrewRaised::default()
     }
 }
 

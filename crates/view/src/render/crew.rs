@@ -206,6 +206,7 @@ mod tests {
                 headless: true,
                 worktrees: true,
                 branch: None,
+                ..CrewRaised::default()
             }
             .into(),
             MemberJoined {

@@ -45,6 +45,7 @@ fn raise(home: &Home) -> LockedSession {
         headless: false,
         worktrees: false,
         branch: None,
+        ..CrewRaised::default()
     };
     record(raised.into());
     record(started().into());

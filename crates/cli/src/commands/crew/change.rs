@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use segue_core::{
-    Exit,
+    Body, Exit,
     bridge::PERSON,
     inbox::{Control, Message},
     state::Phase,
@@ -150,18 +150,15 @@ pub(crate) fn remove(context: &Context, args: &Remove) -> CommandResult {
 pub(crate) fn restart(context: &Context, args: &Restart) -> CommandResult {
     let (found, session) = find(context, Some(&args.crew))?;
     let member = member(&session, &args.member)?;
-    let before = started(&session, &member);
+    let before = session.state().seq;
     let order = Control::Restart { member: member.clone(), fresh: args.fresh };
-    ask(context, &found, order, |session| started(session, &member) > before)?;
+    let restarted = |session: &Session| {
+        let news = session.newest_first().into_iter().flatten();
+        let mut news = news.take_while(|event| event.seq > before);
+        news.any(|event| matches!(event.body, Body::MemberEnded(end) if end.member == member))
+    };
+    ask(context, &found, order, restarted)?;
     done(context, "started again", &member)
-}
-
-fn started(session: &Session, member: &str) -> (u32, u64) {
-    let found = session.state().crew.as_ref().and_then(|crew| crew.member(member));
-    let headless = session.state().crew.as_ref().is_some_and(|crew| crew.raised.headless);
-    // Without a terminal it is not started before it is spoken to.
-    let seq = if headless { session.state().seq } else { 0 };
-    found.map_or((0, seq), |member| (member.generation, seq))
 }
 
 pub(crate) fn interrupt(context: &Context, args: &Interrupt) -> CommandResult {
@@ -175,7 +172,9 @@ pub(crate) fn interrupt(context: &Context, args: &Interrupt) -> CommandResult {
 pub(crate) fn send(context: &Context, args: &Send) -> CommandResult {
     let (found, session) = find(context, Some(&args.crew))?;
     crew_of(&session)?;
-    attend(context, &found, &session)?;
+    if attend(context, &found, &session)? {
+        say(&format!("nobody watched over {}: somebody does again", called(&found, &session)));
+    }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let occasion = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);
     let to = bridge::send(&session, PERSON, &args.to, &args.message, occasion)

@@ -86,6 +86,6 @@ pub(crate) fn check(context: &Context, args: &Check) -> CommandResult {
         let group = place.group.as_deref().map(|group| format!(" · {group}")).unwrap_or_default();
         print(&format!("{}  {}{group}", place.member, what.unwrap_or_default()));
     }
-    sheet::check_agents(context, &sheet.roster)?;
+    sheet::check_agents(context, &sheet.roster, &sheet.project)?;
     Ok(Exit::Done)
 }

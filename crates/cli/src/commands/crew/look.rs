@@ -67,6 +67,11 @@ pub(crate) fn status(context: &Context, args: &Status) -> CommandResult {
         return Ok(Exit::Done);
     }
     table(context, &session)?;
+    let letters = segue_view::crew::dead_letters(session.state(), 5, context.now());
+    if !letters.is_empty() {
+        say("did not arrive:");
+        letters.iter().for_each(|letter| say(&format!("  {letter}")));
+    }
     if session.state().phase != Phase::Running {
         say(&format!("down; bring it back: segue crew up --resume {}", called(&found, &session)));
     }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use segue_agents::vendor;
+use segue_agents::vendor::{self, World};
 use segue_core::{
     Exit,
     crew::{self, FILE, Roster, template},
@@ -22,6 +22,8 @@ use crate::{
 pub(super) struct Sheet {
     pub(super) roster: Roster,
     pub(super) project: PathBuf,
+    /// What the file is called, where it is called otherwise.
+    pub(super) file: Option<String>,
 }
 
 /// Reads the file that was named, or the nearest one above.
@@ -50,7 +52,9 @@ pub(super) fn read(context: &Context, named: Option<&Path>) -> Result<Sheet, Com
         CommandError::usage(format!("{} can't be used", path.display())).problems(wrong)
     })?;
     check_prompts(&roster, &project)?;
-    Ok(Sheet { roster, project })
+    let called = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let file = (called != FILE).then_some(called);
+    Ok(Sheet { roster, project, file })
 }
 
 fn missing() -> CommandError {
@@ -88,9 +92,24 @@ fn check_prompts(roster: &Roster, project: &Path) -> Result<(), CommandError> {
 }
 
 /// Finds out now who can't work, and not when everybody else has been started.
-pub(super) fn check_agents(context: &Context, roster: &Roster) -> Result<(), CommandError> {
+pub(super) fn check_agents(
+    context: &Context,
+    roster: &Roster,
+    project: &Path,
+) -> Result<(), CommandError> {
     let config = context.config()?;
+    let world = World::here();
     for spec in &roster.agents {
+        if let Some(program) = spec.command.first().filter(|word| !word.contains("{{")) {
+            let there = match program.contains('/') {
+                true => project.join(program).is_file(),
+                false => vendor::look_up(&world, &[program]).is_some(),
+            };
+            if !there {
+                let message = format!("{}: there is no program {program}", spec.id);
+                return Err(CommandError::new(Exit::AgentMissing, message));
+            }
+        }
         if let Some(agent) = &spec.agent {
             let wishes = Wishes { model: spec.model.as_deref(), ..Wishes::default() };
             hire(context, &config, agent, wishes)?;

@@ -2,7 +2,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use segue_agents::vendor::{self, World};
+use segue_agents::{
+    terminal,
+    vendor::{self, World},
+};
 use segue_core::{
     Exit, Permission,
     caps::Caps,
@@ -12,7 +15,6 @@ use segue_core::{
 };
 use segue_journal::{Durability, Session, home::NewSession};
 use segue_loops::crew::{Way, room, ways};
-use segue_runner::tmux::Tmux;
 use segue_view::{
     select::{Found, name_taken},
     style::Paint,
@@ -101,13 +103,17 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
 /// A crew of that name at work is left at work; one that was taken down is not begun anew unasked.
 fn there_already(context: &Context, args: &Args, found: &Found, name: &str) -> CommandResult {
     let session = found.open(&context.home)?;
-    let is_crew = super::is_crew(&session);
-    if !is_crew || session.state().phase != Phase::Running {
-        check_free(context, Some(name))
-            .map_err(|error| error.hint("begin another one: segue crew up --session NAME"))?;
+    if !super::is_crew(&session) {
+        check_free(context, Some(name))?;
+    }
+    if session.state().phase != Phase::Running {
+        return Err(CommandError::usage(format!("there is a crew {name} already, and it is down"))
+            .hint(format!("bring it back: segue crew up --resume {name}"))
+            .hint("begin another one: segue crew up --session NAME"));
     }
     if args.dry_run {
-        return plan(context, &session, name).map(|_| Exit::Done);
+        let raised = crew_of(&session)?.raised.clone();
+        return plan(context, &session, name, &raised).map(|()| Exit::Done);
     }
     match attend(context, found, &session)? {
         true => say(&format!("nobody watched over {name}: somebody does again")),
@@ -118,8 +124,11 @@ fn there_already(context: &Context, args: &Args, found: &Found, name: &str) -> C
 
 fn begin(context: &Context, args: &Args, sheet: Sheet, name: String) -> CommandResult {
     check_free(context, Some(&name))?;
-    sheet::check_agents(context, &sheet.roster)?;
-    let Sheet { roster, project } = sheet;
+    sheet::check_agents(context, &sheet.roster, &sheet.project)?;
+    let Sheet { roster, project, file } = sheet;
+    if roster.agents.iter().any(|spec| spec.enforce) {
+        check_git(&project)?;
+    }
     if !args.headless {
         check_tmux(context)?;
     }
@@ -157,7 +166,8 @@ fn begin(context: &Context, args: &Args, sheet: Sheet, name: String) -> CommandR
     let (mut session, number) = context.home.create(new, &context.me(), &context.clock)?;
     let (headless, worktrees) = (args.headless, args.worktree);
     let branch = args.branch.clone();
-    let raised = CrewRaised { roster, project, headless, worktrees, branch };
+    let home = Some(context.home.dir().to_owned());
+    let raised = CrewRaised { roster, project, file, home, headless, worktrees, branch };
     session.append(raised, Durability::Synced)?;
     drop(session);
     let found = context.find(Some(&number.to_string()))?;
@@ -177,19 +187,20 @@ pub(crate) fn resume(
     let name = called(found, &session);
     if session.held_by()?.is_some() {
         say(&format!("{name} is at work already"));
-        return ready(context, found, args.wait);
+        let wait = if args.dry_run { Duration::ZERO } else { args.wait };
+        return ready(context, found, wait);
     }
     let raised = raised_again(context, &session, args.file.as_deref())?;
     if !raised.headless {
         check_tmux(context)?;
     }
-    let lines = plan(context, &session, &name)?;
+    plan(context, &session, &name, &raised)?;
     if args.dry_run {
         return Ok(Exit::Done);
     }
     let (mut locked, _) = session.lock(&context.me(), context.clock.clone())?;
     locked.append(raised, Durability::Synced)?;
-    drop((locked, lines));
+    drop(locked);
     let session = found.open(&context.home)?;
     begin_watch(context, found, &session)?;
     ready(context, found, args.wait)
@@ -209,54 +220,63 @@ fn raised_again(
     file: Option<&std::path::Path>,
 ) -> Result<CrewRaised, CommandError> {
     let before = crew_of(session)?.raised.clone();
-    let path = file.map_or_else(|| before.project.join(segue_core::crew::FILE), |file| file.into());
+    let known = before.file.as_deref().unwrap_or(segue_core::crew::FILE);
+    let path = file.map_or_else(|| before.project.join(known), |file| file.into());
     if file.is_none() && !path.is_file() {
         say(&format!("note: {} is gone: everybody as they were", path.display()));
         return Ok(before);
     }
-    let Sheet { roster, .. } = sheet::read(context, Some(&path))?;
-    sheet::check_agents(context, &roster)?;
-    tell_changes(&before, &roster.places());
-    Ok(CrewRaised { roster, ..before })
-}
-
-fn tell_changes(before: &CrewRaised, now: &[segue_core::crew::Place]) {
-    let old = before.roster.places();
-    let is_in = |all: &[segue_core::crew::Place], member: &str| {
-        all.iter().any(|place| place.member == member)
-    };
-    for place in now.iter().filter(|place| !is_in(&old, &place.member)) {
-        say(&format!("  {}: new in segue.toml", place.member));
-    }
-    for place in old.iter().filter(|place| !is_in(now, &place.member)) {
-        say(&format!("  {}: no longer in segue.toml", place.member));
-    }
+    let Sheet { roster, project, file } = sheet::read(context, Some(&path))?;
+    sheet::check_agents(context, &roster, &project)?;
+    let home = Some(context.home.dir().to_owned());
+    Ok(CrewRaised { roster, project, file, home, ..before })
 }
 
 /// Says how everybody would come back.
-fn plan(context: &Context, session: &Session, name: &str) -> Result<Vec<String>, CommandError> {
+fn plan(
+    context: &Context,
+    session: &Session,
+    name: &str,
+    raised: &CrewRaised,
+) -> Result<(), CommandError> {
     let crew = crew_of(session)?;
-    let room = match crew.raised.headless {
+    let room = match raised.headless {
         true => None,
-        false => Tmux::find(&context.cwd).ok().and_then(|_| room(session, name, &context.cwd).ok()),
+        false => room(session, name, &context.cwd).ok(),
     };
     let world = World::here();
     let remembers = |member: &CrewMember| remembers(crew, member, &world);
-    let look = context.err();
-    let mut lines = vec![format!("↻ resume {name} · crew of {}", crew.members.len())];
-    for (member, way) in ways(crew, session, room.as_ref(), &remembers) {
+    let places = raised.roster.places();
+    let is_in = |member: &str| places.iter().any(|place| place.member == member);
+    let stays = |member: &CrewMember| {
+        is_in(&member.name)
+            || (member.group.is_none() && raised.roster.spec(&member.role).is_some())
+    };
+    let mut lines = Vec::new();
+    for (name, way) in ways(crew, session, room.as_ref(), &remembers) {
+        let Some(member) = crew.member(&name) else { continue };
+        let at_terminal = raised.roster.spec(&member.role).is_some_and(|spec| {
+            let agent = spec.agent.as_deref().unwrap_or_default();
+            !raised.headless && (spec.agent.is_none() || terminal::find(agent).is_some())
+        });
         let how = match way {
+            _ if !stays(member) => "no longer in segue.toml: leaves",
             Way::Adopted => "still there: adopted as it is",
             Way::Started(Start::Resumed) => "by its vendor's own resume",
+            Way::Started(Start::Packet) if !at_terminal => "goes on where it was",
             Way::Started(Start::Packet) => "its conversation is gone: told what is known of it",
             Way::Started(_) => "new",
         };
-        lines.push(format!("  {member}  {how}"));
+        lines.push(format!("  {name}  {how}"));
     }
+    let joins = places.iter().filter(|place| crew.member(&place.member).is_none());
+    lines.extend(joins.map(|place| format!("  {}  new in segue.toml", place.member)));
+    let look = context.err();
+    say(&look.paint(Paint::Dim, &format!("↻ resume {name}")));
     for line in &lines {
         say(&look.paint(Paint::Dim, line));
     }
-    Ok(lines)
+    Ok(())
 }
 
 /// Whether the vendor still has a member's conversation.
@@ -283,6 +303,10 @@ fn ready(context: &Context, found: &Found, wait: Duration) -> CommandResult {
     let whole = wait_until(context, found, wait, settled)?.is_some();
     let session = found.open(&context.home)?;
     let name = called(found, &session);
+    if let (Phase::Stopped, Some(stop)) = (session.state().phase, &session.state().stop) {
+        return Err(CommandError::failed(format!("{name} could not be raised: {}", stop.message))
+            .hint(format!("once that is mended: segue crew up --resume {name}")));
+    }
     if context.json {
         let alive = session.held_by()?.is_some();
         let mut told = segue_view::crew::json(session.state(), alive);
@@ -293,7 +317,10 @@ fn ready(context: &Context, found: &Found, wait: Duration) -> CommandResult {
     }
     look::table(context, &session)?;
     if !whole && !wait.is_zero() {
-        say("not everybody is ready yet: segue crew status");
+        let members = session.state().crew.iter().flat_map(|crew| &crew.members);
+        let late = members.filter(|member| matches!(member.doing, Doing::Starting | Doing::Down));
+        let late: Vec<&str> = late.map(|member| member.name.as_str()).collect();
+        say(&format!("not ready yet: {} (segue crew status {name})", late.join(", ")));
     }
     let headless = session.state().crew.as_ref().is_some_and(|crew| crew.raised.headless);
     print(&match headless {
