@@ -406,6 +406,21 @@ fn without_terminals_every_message_is_a_turn() {
     });
     let log = lab.segue(&["crew", "log", "quiet", "coder"]);
     assert!(log.stdout.contains("And now?"), "{}", log.stdout);
+    lab.segue(&["crew", "restart", "quiet", "coder"]);
+}
+
+#[test]
+fn a_crew_that_can_not_be_raised_says_why_and_can_be_removed() {
+    let lab = Lab::new();
+    lab.roster(&lab.agent("coder", ""));
+    // git can't have a branch below another one.
+    git(&lab.env, &["branch", "taken"]);
+    let up = ["crew", "up", "--session", "wt", "--worktree", "--branch", "taken"];
+    let output = lab.try_segue(&up);
+    assert_eq!(output.status, 1, "{}", output.stderr);
+    assert!(output.stderr.contains("the worktree of coder"), "{}", output.stderr);
+    lab.segue(&["crew", "down", "wt"]);
+    lab.segue(&["rm", "wt", "--force"]);
 }
 
 #[test]
