@@ -54,7 +54,7 @@ use segue_runner::{
 use self::{chair::Look, headless::Headless, tell::Told};
 use crate::{bridge, launch::LaunchError, shift::Hire};
 
-pub use self::join::{Way, ways};
+pub use self::join::plan;
 
 pub use segue_core::bridge::CREW;
 
@@ -147,7 +147,6 @@ pub fn room(session: &Session, name: &str, cwd: &Path) -> Result<Room, TmuxError
 /// Where the session can't be had or written.
 pub fn watch(
     session: Session,
-    plan: Vec<String>,
     around: Around<'_>,
     observer: &mut dyn Observer,
 ) -> Result<End, LaunchError> {
@@ -158,7 +157,7 @@ pub fn watch(
         Phase::Created => {
             Draft::from(SessionStarted { by: around.process(), caps: session.state().caps })
         }
-        phase => Draft::from(resumed(&around, session.state().caps, plan, phase)),
+        phase => Draft::from(resumed(&around, session.session(), phase)),
     };
     let ticks = Arc::clone(&clock);
     let mut all = Supervisor::new(session, ticks, around.interrupt.clone(), observer);
@@ -190,16 +189,15 @@ pub fn watch(
     }
 }
 
-fn resumed(
-    around: &Around<'_>,
-    caps: segue_core::caps::Caps,
-    plan: Vec<String>,
-    phase: Phase,
-) -> SessionResumed {
+fn resumed(around: &Around<'_>, session: &Session, phase: Phase) -> SessionResumed {
+    let cwd = session.state().workspace().map(PathBuf::from).unwrap_or_default();
+    let room = room(session, &around.name, &cwd).ok();
+    let raised = session.state().crew.as_ref().map(|crew| &crew.raised);
+    let plan = raised.map(|raised| plan(session, raised, room.as_ref(), &around.world));
     SessionResumed {
         by: around.process(),
-        caps,
-        plan,
+        caps: session.state().caps,
+        plan: plan.unwrap_or_default(),
         crashed: phase == Phase::Running,
         model: None,
         workspace: None,

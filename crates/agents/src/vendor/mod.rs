@@ -281,7 +281,9 @@ impl Call {
     }
 }
 
-fn quoted(word: &str) -> String {
+/// A word as a shell takes it for one.
+#[must_use]
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+".contains(c);
     match !word.is_empty() && word.chars().all(plain) {
         true => word.to_owned(),

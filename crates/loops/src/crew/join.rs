@@ -6,13 +6,16 @@ use std::{
     sync::Arc,
 };
 
-use segue_agents::terminal;
+use segue_agents::{
+    terminal,
+    vendor::{self, World, quoted},
+};
 use segue_core::{
     Permission,
     caps::Caps,
     crew::{Place, Spec, template},
     event::{
-        Doing, MemberEnded, MemberJoined, Reason, SessionResumed, SessionStarted, Start as How,
+        CrewRaised, Doing, MemberEnded, MemberJoined, Reason, SessionResumed, SessionStarted,
         WorktreePlanned,
     },
     identity::LoopKind,
@@ -33,38 +36,60 @@ use super::{
 };
 use crate::{launch::Worker, worktree::ensure};
 
-/// How a member would come back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// It is still there.
-    Adopted,
-    /// As it is started then.
-    Started(How),
+/// How everybody would come back, a line each, as far as that can be told now.
+#[must_use]
+pub fn plan(
+    session: &Session,
+    raised: &CrewRaised,
+    room: Option<&Room>,
+    world: &World,
+) -> Vec<String> {
+    let Some(crew) = &session.state().crew else { return Vec::new() };
+    let seats = room.and_then(|room| room.seats().ok()).unwrap_or_default();
+    let there = |member: &Member| seats.iter().any(|seat| seat.part == member.name && !seat.dead);
+    let places = raised.roster.places();
+    let mut lines: Vec<String> = Vec::new();
+    for member in &crew.members {
+        let spec = raised.roster.spec(&member.role);
+        let how = match spec.filter(|_| keeps(&places, member)) {
+            None => "no longer in segue.toml: leaves",
+            Some(_) if there(member) && member.doing != Doing::Degraded => {
+                "still there: adopted as it is"
+            }
+            Some(spec) if remembers(spec, member, world) => "by its vendor's own resume",
+            Some(_) if !has_begun(session, member) => "new",
+            Some(spec) if !sits(raised, spec) => "goes on where it was",
+            Some(_) => "its conversation is gone: told what is known of it",
+        };
+        lines.push(format!("{}  {how}", member.name));
+    }
+    let joins = places.iter().filter(|place| crew.member(&place.member).is_none());
+    lines.extend(joins.map(|place| format!("{}  new in segue.toml", place.member)));
+    lines
 }
 
-/// How everybody would come back, as far as that can be told now.
-pub fn ways(
-    crew: &Crew,
-    session: &Session,
-    room: Option<&Room>,
-    remembers: &dyn Fn(&Member) -> bool,
-) -> Vec<(String, Way)> {
-    let seats = room.and_then(|room| room.seats().ok()).unwrap_or_default();
-    let way = |member: &Member| {
-        let seat = seats.iter().find(|seat| seat.part == member.name && !seat.dead);
-        if seat.is_some() && !matches!(member.doing, Doing::Degraded) {
-            return Way::Adopted;
-        }
-        let dir = session.dir().join(MEMBERS).join(&member.name);
-        let own = Session::open(Arc::clone(session.disk()), &dir);
-        let begun = own.is_ok_and(|own| own.state().turn.number > 0);
-        match (member.vendor_session.is_some() && remembers(member), begun) {
-            (true, _) => Way::Started(How::Resumed),
-            (false, true) => Way::Started(How::Packet),
-            (false, false) => Way::Started(How::New),
-        }
-    };
-    crew.members.iter().map(|member| (member.name.clone(), way(member))).collect()
+/// Whether a member of a role that is in the roster stays: whoever was added by hand is in no group.
+fn keeps(places: &[Place], member: &Member) -> bool {
+    member.group.is_none() || places.iter().any(|place| place.member == member.name)
+}
+
+/// Whether it has a terminal.
+fn sits(raised: &CrewRaised, spec: &Spec) -> bool {
+    let known = spec.agent.as_deref().is_none_or(|agent| terminal::find(agent).is_some());
+    !raised.headless && known
+}
+
+/// Whether the vendor still has a member's conversation.
+fn remembers(spec: &Spec, member: &Member, world: &World) -> bool {
+    let vendor = spec.agent.as_deref().and_then(vendor::find);
+    let (Some(vendor), Some(id)) = (vendor, &member.vendor_session) else { return false };
+    !matches!(vendor.history(world, &member.cwd, id), Ok(None))
+}
+
+fn has_begun(session: &Session, member: &Member) -> bool {
+    let dir = session.dir().join(MEMBERS).join(&member.name);
+    let own = Session::open(Arc::clone(session.disk()), &dir);
+    own.is_ok_and(|own| own.state().turn.number > 0)
 }
 
 impl Watcher<'_, '_> {
@@ -78,11 +103,7 @@ impl Watcher<'_, '_> {
                 self.join(&crew, place)?;
             }
         }
-        // Whoever was added by hand is in no group.
-        let gone = |one: &&Member| {
-            crew.roster().spec(&one.role).is_none()
-                || (one.group.is_some() && !places.iter().any(|place| place.member == one.name))
-        };
+        let gone = |one: &&Member| crew.roster().spec(&one.role).is_none() || !keeps(&places, one);
         for member in crew.members.iter().filter(gone) {
             self.members.insert(member.name.clone(), At::Nowhere);
             if let Some(room) = &self.room {
@@ -227,9 +248,7 @@ impl Watcher<'_, '_> {
         first_words(&mut self.all, &self.around, crew, member, false)?;
         let agent = agent_of(&spec);
         let dir = self.all.session().session().dir().join(MEMBERS).join(&member.name);
-        let at_terminal =
-            !crew.raised.headless && (!spec.command.is_empty() || terminal::find(&agent).is_some());
-        if !at_terminal {
+        if !sits(&crew.raised, &spec) {
             let agent =
                 self.with_variables(crew, member, &spec).map_or(agent, |spec| agent_of(&spec));
             return Ok(At::Loop(Box::new(Headless::new(dir, agent, spec.model.clone()))));
@@ -360,14 +379,5 @@ fn agent_of(spec: &Spec) -> String {
             let words = spec.command.iter().chain(&spec.args).map(|word| quoted(word));
             format!("exec:{}", words.collect::<Vec<_>>().join(" "))
         }
-    }
-}
-
-/// A word as a shell takes it for one.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@+{}".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }

@@ -13,7 +13,7 @@ use std::{
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use segue_core::{
     crew::Spec,
-    event::{Doing, ScopeBroken},
+    event::{Doing, ScopeBroken, WarningRaised},
     state::{Crew, CrewMember as Member},
 };
 use segue_runner::{Halt, Supervisor};
@@ -81,7 +81,7 @@ impl Scope {
         }
         self.looked = Some(Instant::now());
         let Some(crew) = all.state().crew.clone() else { return Ok(()) };
-        let broken = self.broken(&crew, member);
+        let broken = self.broken(all, &crew, member)?;
         if over {
             self.base = None;
         }
@@ -91,9 +91,16 @@ impl Scope {
         }
     }
 
-    fn broken(&mut self, crew: &Crew, member: &Member) -> Option<ScopeBroken> {
-        let (snapshots, base) = (self.snapshots.as_ref()?, self.base.clone()?);
-        let (_, changes, _) = snapshots.differs(&base, 1000).ok()?;
+    fn broken(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        crew: &Crew,
+        member: &Member,
+    ) -> Result<Option<ScopeBroken>, Halt> {
+        let (Some(snapshots), Some(base)) = (&self.snapshots, self.base.clone()) else {
+            return Ok(None);
+        };
+        let Ok((_, changes, _)) = snapshots.differs(&base, 1000) else { return Ok(None) };
         let at_work: Vec<&Member> = crew.members.iter().filter(|one| shares(one, member)).collect();
         let allowed: Vec<Option<GlobSet>> =
             at_work.iter().map(|one| crew.spec(one).and_then(|spec| globs(&spec.write))).collect();
@@ -108,13 +115,16 @@ impl Scope {
             .filter(|path| outside(path) && !self.told.contains(&*path.to_string_lossy()))
             .collect();
         if paths.is_empty() {
-            return None;
+            return Ok(None);
         }
         let enforce = crew.spec(member).is_some_and(|spec| spec.enforce);
         let name = format!("{}scope", self.prefix);
         let (kept, undone) = match enforce {
             false => (None, false),
             true => {
+                // Somebody's files are about to change: whoever looks later is to know by whom.
+                let message = format!("{} files out of bounds are put back", paths.len());
+                all.commit(WarningRaised { message })?;
                 match snapshots.restore_some(&base, &name, &|path| paths.contains(&path.into())) {
                     Ok(restored) => (Some(restored.safety.commit), true),
                     Err(_) => (None, false),
@@ -126,12 +136,12 @@ impl Scope {
         if !undone {
             self.told.extend(shown.iter().cloned());
         }
-        Some(ScopeBroken {
+        Ok(Some(ScopeBroken {
             members: at_work.iter().map(|one| one.name.clone()).collect(),
             paths: shown.into_iter().take(MOST_PATHS).collect(),
             undone,
             kept_in: kept,
-        })
+        }))
     }
 }
 

@@ -2,19 +2,16 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use segue_agents::{
-    terminal,
-    vendor::{self, World},
-};
+use segue_agents::vendor::World;
 use segue_core::{
     Exit, Permission,
     caps::Caps,
-    event::{CrewRaised, Doing, Start},
+    event::{CrewRaised, Doing},
     identity::LoopKind,
-    state::{Crew, CrewMember, Phase},
+    state::Phase,
 };
 use segue_journal::{Durability, Session, home::NewSession};
-use segue_loops::crew::{Way, room, ways};
+use segue_loops::crew::{self, room};
 use segue_view::{
     select::{Found, name_taken},
     style::Paint,
@@ -239,53 +236,18 @@ fn plan(
     name: &str,
     raised: &CrewRaised,
 ) -> Result<(), CommandError> {
-    let crew = crew_of(session)?;
+    crew_of(session)?;
     let room = match raised.headless {
         true => None,
         false => room(session, name, &context.cwd).ok(),
     };
-    let world = World::here();
-    let remembers = |member: &CrewMember| remembers(crew, member, &world);
-    let places = raised.roster.places();
-    let is_in = |member: &str| places.iter().any(|place| place.member == member);
-    let stays = |member: &CrewMember| {
-        is_in(&member.name)
-            || (member.group.is_none() && raised.roster.spec(&member.role).is_some())
-    };
-    let mut lines = Vec::new();
-    for (name, way) in ways(crew, session, room.as_ref(), &remembers) {
-        let Some(member) = crew.member(&name) else { continue };
-        let at_terminal = raised.roster.spec(&member.role).is_some_and(|spec| {
-            let agent = spec.agent.as_deref().unwrap_or_default();
-            !raised.headless && (spec.agent.is_none() || terminal::find(agent).is_some())
-        });
-        let how = match way {
-            _ if !stays(member) => "no longer in segue.toml: leaves",
-            Way::Adopted => "still there: adopted as it is",
-            Way::Started(Start::Resumed) => "by its vendor's own resume",
-            Way::Started(Start::Packet) if !at_terminal => "goes on where it was",
-            Way::Started(Start::Packet) => "its conversation is gone: told what is known of it",
-            Way::Started(_) => "new",
-        };
-        lines.push(format!("  {name}  {how}"));
-    }
-    let joins = places.iter().filter(|place| crew.member(&place.member).is_none());
-    lines.extend(joins.map(|place| format!("  {}  new in segue.toml", place.member)));
+    let lines = crew::plan(session, raised, room.as_ref(), &World::here());
     let look = context.err();
     say(&look.paint(Paint::Dim, &format!("↻ resume {name}")));
     for line in &lines {
-        say(&look.paint(Paint::Dim, line));
+        say(&look.paint(Paint::Dim, &format!("  {line}")));
     }
     Ok(())
-}
-
-/// Whether the vendor still has a member's conversation.
-fn remembers(crew: &Crew, member: &CrewMember, world: &World) -> bool {
-    let agent = crew.spec(member).and_then(|spec| spec.agent.as_deref());
-    let (Some(vendor), Some(id)) = (agent.and_then(vendor::find), &member.vendor_session) else {
-        return false;
-    };
-    !matches!(vendor.history(world, &member.cwd, id), Ok(None))
 }
 
 /// Waits until everybody is there, and shows how they stand.

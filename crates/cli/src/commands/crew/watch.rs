@@ -45,7 +45,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         name: name.clone(),
     };
     let mut log = Log(context.out());
-    match watch(session, Vec::new(), around, &mut log) {
+    match watch(session, around, &mut log) {
         Ok(End::Down(_)) => Ok(Exit::Done),
         Ok(End::Left) => {
             say(&format!("nobody watches over {name} now: segue crew status {name}"));
