@@ -210,6 +210,8 @@ pub(super) fn side_replies() -> Vec<Reply> {
             .when(When::body("security classifier for an AI coding agent"))
             .sticky(),
         side(When::body("managed memory extraction subagent"), "Nothing to remember."),
+        // After the turn, at its leisure: what the user might type next.
+        side(When::body("[SUGGESTION MODE: "), "Nothing."),
         // Titles and summaries.
         side(When::no_tools(), "A title"),
     ]

@@ -146,6 +146,7 @@ fn qwen() -> Value {
         "privacy": { "usageStatisticsEnabled": false },
         "telemetry": { "enabled": false },
         "general": { "enableAutoUpdate": false },
+        "ui": { "enableFollowupSuggestions": false },
         "model": { "name": MODEL, "generationConfig": {
             "maxRetries": 1, "contextWindowSize": 8_000_000,
         } },
