@@ -1,7 +1,7 @@
 //! Vendors' agents under Segue: what a turn costs more than without it, and how fast a stream is
 //! read. The agents are real, their model is scripted; those that are not installed are skipped.
 //!
-//! `cargo bench -p segue --bench agents`; with `SEGUE_BENCH_STRICT=1` a missed goal is a failure.
+//! `cargo bench -p segue-cli --bench agents`; with `SEGUE_BENCH_STRICT=1` a missed goal is a failure.
 
 use std::{
     collections::BTreeMap,

@@ -2,7 +2,7 @@
 //! dashboard in a real terminal. Its time on a processor is compared with that of one `segue list`
 //! a second, under the same load.
 //!
-//! `cargo bench -p segue --bench dashboard`. Needs tmux.
+//! `cargo bench -p segue-cli --bench dashboard`. Needs tmux.
 
 use std::{
     error::Error,

@@ -1,7 +1,7 @@
 //! Passages: a checkpoint beside `git status`, going back in a long session, and how soon an agent
 //! is at work again. Each figure is a ratio within one run, or a time on this machine.
 //!
-//! `cargo bench -p segue --bench passages`; with `SEGUE_BENCH_STRICT=1` a missed goal is a failure.
+//! `cargo bench -p segue-cli --bench passages`; with `SEGUE_BENCH_STRICT=1` a missed goal is a failure.
 
 use std::{
     error::Error,

@@ -1,7 +1,7 @@
 //! The program as a whole: how fast it starts, how much memory a long session takes, how long a
 //! list of ten thousand sessions is. Each figure is a ratio within one run, or a time on this machine.
 //!
-//! `cargo bench -p segue`; with `SEGUE_BENCH_STRICT=1` a missed goal is a failure.
+//! `cargo bench -p segue-cli`; with `SEGUE_BENCH_STRICT=1` a missed goal is a failure.
 
 use std::{
     error::Error,

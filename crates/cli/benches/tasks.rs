@@ -1,7 +1,7 @@
 //! A long list: what the last tasks cost beside the first ones. The models are scripts, so that all
 //! that is measured is Segue's own bookkeeping: prompts, journal, checkpoints, commits.
 //!
-//! `cargo bench -p segue --bench tasks`; with `SEGUE_BENCH_STRICT=1` a missed goal is a failure, and
+//! `cargo bench -p segue-cli --bench tasks`; with `SEGUE_BENCH_STRICT=1` a missed goal is a failure, and
 //! `SEGUE_BENCH_TASKS=100` makes the list shorter.
 
 use std::{error::Error, fs, path::Path, process::Command, process::ExitCode};

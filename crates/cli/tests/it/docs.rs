@@ -21,7 +21,7 @@ fn the_reference_that_is_checked_in_is_up_to_date() {
         let (new, old) = (fs::read_to_string(file).unwrap(), fs::read_to_string(kept.join(name)));
         assert!(
             old.is_ok_and(|old| old == new),
-            "docs/{} is not what the program says: cargo run -p segue -- reference docs",
+            "docs/{} is not what the program says: cargo run -p segue-cli -- reference docs",
             name.display()
         );
     }

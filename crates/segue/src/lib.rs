@@ -1,0 +1,1 @@
+//! Segue as a library: runs of coding agents that are never lost.
