@@ -102,6 +102,7 @@ fn session(home: &Home, n: usize) -> Done<LockedSession> {
         packet: None,
         fallback: Vec::new(),
         worktree: false,
+        sealed: false,
         name: None,
         segue: "0".into(),
     };

@@ -227,6 +227,7 @@ impl Lab {
             packet: None,
             fallback: Vec::new(),
             worktree: false,
+            sealed: false,
             name: None,
             segue: "0".into(),
         };

@@ -107,6 +107,7 @@ fn new_identity(id: SessionId, repo: &str, prompt: String) -> Identity {
         packet: None,
         fallback: Vec::new(),
         worktree: false,
+        sealed: false,
         segue: "0".into(),
     }
 }

@@ -101,7 +101,7 @@ pub fn next(state: &State) -> Next {
         Some(TaskStep::AllDone) => return Next::Finish,
         Some(TaskStep::Work) | None => {}
     }
-    if state.turn.number == 0 {
+    if !state.has_begun() {
         return Next::FirstTurn;
     }
     if state.handing_over && state.turn.outcome == Some(Outcome::HandedOff) {

@@ -10,8 +10,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    caps::Caps, id::SessionId, packet::Packet, payload::Payload, permission::Permission,
+    caps::Caps,
+    event::Span,
+    id::SessionId,
+    packet::Packet,
+    payload::Payload,
+    permission::Permission,
     review::Terms,
+    steps::StepId,
+    usage::{Micros, Usage},
 };
 
 /// The version of `session.json` that this Segue writes.
@@ -68,6 +75,9 @@ pub struct Identity {
     /// It works in a worktree of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub worktree: bool,
+    /// It was made to be looked at: it can't be resumed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sealed: bool,
     /// The version of Segue that created the session.
     pub segue: String,
 }
@@ -114,6 +124,48 @@ pub struct Lineage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor_session: Option<String>,
     pub how: How,
+    /// What the vendor calls the point of its session that this one begins at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendor_mark: Option<String>,
+    /// The part of the other session that this one begins with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Base>,
+}
+
+impl Lineage {
+    /// Nothing but where it comes from.
+    #[must_use]
+    pub fn new(from: SessionId, how: How) -> Self {
+        Self { from, step: None, vendor_session: None, how, vendor_mark: None, base: None }
+    }
+}
+
+/// The beginning of a session that is told by another one's journal: shared, not copied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Base {
+    /// The last event of it, and where that ends in the journal.
+    pub seq: u64,
+    pub offset: u64,
+    /// The hash of that event's line: the journal before it is what it was.
+    pub link: String,
+    /// The last turn of it. The session's own turns are counted on from here.
+    pub turn: u32,
+    /// Its turns that belong to the conversation.
+    pub path: Vec<Span>,
+    /// How many steps it has.
+    pub steps: u64,
+    /// What the next step follows from.
+    pub frontier: Vec<StepId>,
+    /// What the steps cost when they were made, where they were counted: a replay's accounts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Accounts>,
+}
+
+/// Accounting, apart from the structure: it can drift where the steps are the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Accounts {
+    pub usage: Usage,
+    pub cost_micros: Micros,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -23,6 +23,7 @@ pub mod schema;
 pub mod selector;
 pub mod state;
 pub mod status;
+pub mod steps;
 pub mod tasks;
 pub mod usage;
 pub mod validation;

@@ -179,6 +179,7 @@ impl State {
             Body::SessionCreated(created) => {
                 self.caps = created.identity.caps;
                 self.identity = Some((*created.identity).clone());
+                self.begin_with_base();
             }
             Body::SessionNamed(named) => self.name = Some(named.name.clone()),
             Body::SessionStarted(started) => {

@@ -52,6 +52,12 @@ fn put(disk: &dyn Disk, session: &Path, bytes: &[u8]) -> Result<String> {
     Ok(hash)
 }
 
+/// Whether a session's own directory has a blob of this name.
+#[must_use]
+pub fn is_there(disk: &dyn Disk, session: &Path, hash: &str) -> bool {
+    hash.len() == 64 && hash.is_ascii() && disk.exists(&path(session, hash))
+}
+
 /// Reads a blob and checks that it is what its name says.
 pub fn get(disk: &dyn Disk, session: &Path, hash: &str) -> Result<Vec<u8>> {
     let blob = |what| Error::Blob { dir: session.to_owned(), hash: hash.to_owned(), what };

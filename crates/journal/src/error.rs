@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use segue_core::SessionId;
+
 use crate::{lock::Holder, scan::Damage};
 
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -25,6 +27,8 @@ pub enum Error {
     Json { path: PathBuf, line: usize, column: usize, message: String },
     #[error("{}: blob {hash} {what}", dir.display())]
     Blob { dir: PathBuf, hash: String, what: &'static str },
+    #[error("{}: the session that it begins with, {from}, {what}", dir.display())]
+    Base { dir: PathBuf, from: SessionId, what: &'static str },
     /// A write or a sync failed before: what is in memory can't be trusted any more.
     #[error("{}: not written any more after: {first}", path.display())]
     Poisoned { path: PathBuf, first: String },

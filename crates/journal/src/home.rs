@@ -63,6 +63,8 @@ pub struct NewSession {
     pub packet: Option<Box<Packet>>,
     pub fallback: Vec<String>,
     pub worktree: bool,
+    /// It is made to be looked at, and can't be resumed.
+    pub sealed: bool,
     pub name: Option<String>,
     pub segue: String,
 }
@@ -236,6 +238,7 @@ impl Home {
             packet: new.packet,
             fallback: new.fallback,
             worktree: new.worktree,
+            sealed: new.sealed,
             segue: new.segue,
         };
         let path = unfinished.join(IDENTITY);

@@ -21,6 +21,7 @@
 //! [`writer`] (appends, in groups), [`session`] (a directory that can be read, or, locked,
 //! written), [`home`] (all sessions of a person).
 
+pub mod base;
 pub mod blob;
 pub mod disk;
 pub mod home;
@@ -34,6 +35,7 @@ pub mod reverse;
 pub mod scan;
 pub mod session;
 pub mod snapshot;
+pub mod steps;
 pub mod stream;
 pub mod tail;
 pub mod turns;

@@ -174,7 +174,15 @@ impl Session {
 
     /// The whole text of a payload.
     pub fn text(&self, payload: &Payload) -> Result<String> {
-        blob::text(&*self.disk, &self.dir, payload)
+        let mut dir = self.dir.clone();
+        if let (Some(hash), true) = (&payload.blob, self.state.base().is_some())
+            && !blob::is_there(&*self.disk, &dir, hash)
+            && let Some(layer) =
+                self.layers()?.into_iter().find(|it| blob::is_there(&*self.disk, &it.dir, hash))
+        {
+            dir = layer.dir;
+        }
+        blob::text(&*self.disk, &dir, payload)
     }
 
     /// Where the workspace is on this machine, where somebody has said so since the session came

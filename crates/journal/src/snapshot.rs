@@ -88,7 +88,7 @@ pub fn synced(disk: &dyn Disk, session: &Path) -> u64 {
 }
 
 /// The line that ends at `end`, without its newline.
-fn last_line(journal: &dyn DiskFile, end: u64) -> Option<Vec<u8>> {
+pub(crate) fn last_line(journal: &dyn DiskFile, end: u64) -> Option<Vec<u8>> {
     let mut window = 4096;
     loop {
         let start = end.saturating_sub(window);

@@ -3,9 +3,12 @@
 //! Turns stand in the journal in their order, so the place of one is found by halving, and what a
 //! rewind left behind is jumped over: neither costs more in a longer session.
 
+use std::path::PathBuf;
+
 use segue_core::{Event, State};
 
 use crate::{
+    base::Layer,
     disk::DiskFile,
     error::Result,
     line,
@@ -87,6 +90,29 @@ fn line_start(file: &dyn DiskFile, offset: u64, end: u64) -> u64 {
 pub struct Conversed<'a> {
     session: &'a Session,
     events: Reverse,
+    /// The journal that is being read.
+    dir: PathBuf,
+    /// Those that it goes on with, the next one last.
+    before: Vec<Layer>,
+}
+
+impl Conversed<'_> {
+    /// The next event of the journal that is being read, or of the one before it.
+    fn event(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.events.next() {
+                return Some(event);
+            }
+            // One that can't be read to its start is damaged: what is before it does not follow.
+            if self.events.offset() > 0 {
+                return None;
+            }
+            let layer = self.before.pop()?;
+            let file = open_journal(&**self.session.disk(), &layer.dir).ok()?;
+            self.events = Reverse::new(file, layer.end);
+            self.dir = layer.dir;
+        }
+    }
 }
 
 impl Iterator for Conversed<'_> {
@@ -94,7 +120,7 @@ impl Iterator for Conversed<'_> {
 
     fn next(&mut self) -> Option<Event> {
         loop {
-            let event = self.events.next()?;
+            let event = self.event()?;
             let Some(turn) = event.turn else { return Some(event) };
             let state = self.session.state();
             if state.on_path(turn) {
@@ -102,7 +128,7 @@ impl Iterator for Conversed<'_> {
             }
             // Over all that was left behind, to the end of the last turn before it that counts.
             let kept = last_kept_before(state, turn);
-            let file = open_journal(&**self.session.disk(), self.session.dir()).ok()?;
+            let file = open_journal(&**self.session.disk(), &self.dir).ok()?;
             let end = start_of(&*file, kept + 1, self.events.offset());
             self.events = Reverse::new(file, end);
         }
@@ -115,15 +141,20 @@ fn last_kept_before(state: &State, turn: u32) -> u32 {
 }
 
 impl Session {
-    /// The conversation's events, newest first: without those of turns that a rewind left behind.
+    /// The conversation's events, newest first: without those of turns that a rewind left behind,
+    /// and with those of the session that this one begins with.
     pub fn conversed(&self) -> Result<Conversed<'_>> {
-        Ok(Conversed { session: self, events: self.newest_first()? })
+        let mut before = self.layers()?;
+        before.reverse();
+        let own = before.pop();
+        let dir = own.map_or_else(|| self.dir().to_owned(), |layer| layer.dir);
+        Ok(Conversed { session: self, events: self.newest_first()?, dir, before })
     }
 
     /// The events of one turn, in order.
     pub fn turn(&self, turn: u32, mut each: impl FnMut(&Event) -> Result<()>) -> Result<()> {
-        let end = self.position().offset;
-        let file = open_journal(&**self.disk(), self.dir())?;
+        let Layer { dir, end, .. } = self.layer_of(turn)?;
+        let file = open_journal(&**self.disk(), &dir)?;
         let mut lines = Lines::new(&*file, start_of(&*file, turn, end));
         while lines.offset() < end {
             let Ok(Some(Ok(bytes))) = lines.next_raw() else { break };

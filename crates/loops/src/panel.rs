@@ -117,6 +117,7 @@ pub(crate) fn prepare(
         packet: None,
         fallback: identity.fallback,
         worktree: false,
+        sealed: false,
         name: None,
         segue: shift.panel.segue.clone(),
     };

@@ -43,7 +43,7 @@ const MOST_DIFF: usize = 1 << 20;
 /// which messages have arrived.
 pub(crate) fn at_turn_end(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
     let state = supervisor.state();
-    if state.turn.number == 0 || state.turn.open {
+    if !state.has_begun() || state.turn.open {
         return Ok(());
     }
     let kind = state.identity.as_ref().map(|identity| identity.loop_kind);

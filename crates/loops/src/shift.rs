@@ -63,7 +63,7 @@ impl Shift<'_> {
             let _ = self.home.forget_limit(&self.agent.limit_key(), supervisor.now());
         }
         if !supervisor.state().is_checkpointed() {
-            let start = supervisor.state().turn.number == 0;
+            let start = !supervisor.state().has_begun();
             let mark = if start { Mark::Start } else { Mark::TurnEnd };
             self.keeper.checkpoint(supervisor, mark)?;
         }

@@ -133,14 +133,13 @@ fn new_session(
         tasks: None,
         caps: identity.caps,
         lineage: Some(Lineage {
-            from: session.id(),
             step: Some(format!("turn {}", packet.turn_count)),
-            vendor_session: None,
-            how,
+            ..Lineage::new(session.id(), how)
         }),
         packet: Some(Box::new(packet)),
         fallback: identity.fallback.clone(),
         worktree: false,
+        sealed: false,
         name: None,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     }

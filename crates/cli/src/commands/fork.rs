@@ -91,14 +91,13 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         tasks: None,
         caps: config.caps().overridden_by(args.caps.caps()),
         lineage: Some(Lineage {
-            from: session.id(),
-            step: None,
             vendor_session: Some(from),
-            how: How::Forked,
+            ..Lineage::new(session.id(), How::Forked)
         }),
         packet: None,
         fallback: identity.fallback.clone(),
         worktree: false,
+        sealed: false,
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };

@@ -166,6 +166,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         packet: None,
         fallback: fallback(&config, args.fallback.as_deref())?,
         worktree: args.worktree,
+        sealed: false,
         name: args.name,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };

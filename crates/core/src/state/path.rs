@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Phase, Proof, Review, State, Turn, VendorSession, Worktree};
 use crate::event::{Body, CheckpointSkipped, CheckpointTaken, Mark, Outcome, RewindStarted, Span};
+use crate::identity::Base;
 
 /// The workspace at one point.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -109,7 +110,7 @@ impl State {
     /// Whether the workspace was looked at since the last turn ended.
     #[must_use]
     pub fn is_checkpointed(&self) -> bool {
-        let due = if self.turn.number == 0 { Mark::Start } else { Mark::TurnEnd };
+        let due = if self.has_begun() { Mark::TurnEnd } else { Mark::Start };
         self.rewind.waits
             || self.checkpoint.as_ref().is_some_and(|last| {
                 let fits = last.mark == due || last.mark == Mark::Rewound;
@@ -168,6 +169,26 @@ impl State {
         self.rewind.since = self.turn.number.saturating_sub(1);
         self.rewind.last = None;
         self.vendors.clear();
+    }
+
+    /// The turns of another session that this one begins with count as its own.
+    pub(super) fn begin_with_base(&mut self) {
+        let Some(base) = self.base().cloned() else { return };
+        self.turn = Turn { number: base.turn, outcome: Some(Outcome::Finished), ..Turn::default() };
+        self.rewind.path = Some(base.path);
+        self.rewind.since = base.turn;
+    }
+
+    /// The part of another session that this one begins with.
+    #[must_use]
+    pub fn base(&self) -> Option<&Base> {
+        self.identity.as_ref()?.lineage.as_ref()?.base.as_ref()
+    }
+
+    /// Whether it has had a turn of its own.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.turn.number > self.base().map_or(0, |base| base.turn)
     }
 
     fn rewound(&mut self) {

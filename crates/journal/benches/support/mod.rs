@@ -44,6 +44,7 @@ pub(crate) fn create(dir: &Path) -> Result<LockedSession> {
         packet: None,
         fallback: Vec::new(),
         worktree: false,
+        sealed: false,
         name: None,
         segue: "0".into(),
     };

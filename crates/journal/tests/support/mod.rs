@@ -49,6 +49,7 @@ pub(crate) fn new(prompt: &str) -> NewSession {
         packet: None,
         fallback: Vec::new(),
         worktree: false,
+        sealed: false,
         name: None,
         segue: "0".into(),
     }

@@ -202,6 +202,7 @@ impl Watcher<'_, '_> {
             packet: None,
             fallback: Vec::new(),
             worktree: whole,
+            sealed: false,
             name: None,
             segue: self.around.segue.clone(),
         })

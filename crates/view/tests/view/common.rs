@@ -58,6 +58,7 @@ pub(crate) fn new(repo: &str, prompt: &str) -> NewSession {
         packet: None,
         fallback: Vec::new(),
         worktree: false,
+        sealed: false,
         name: None,
         segue: "0".into(),
     }

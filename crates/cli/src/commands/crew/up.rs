@@ -157,6 +157,7 @@ fn begin(context: &Context, args: &Args, sheet: Sheet, name: String) -> CommandR
         packet: None,
         fallback: Vec::new(),
         worktree: false,
+        sealed: false,
         name: Some(name.clone()),
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };

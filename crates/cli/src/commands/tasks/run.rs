@@ -386,6 +386,7 @@ fn new_session(
         packet: None,
         fallback: fallback(config, args.fallback.as_deref())?,
         worktree: true,
+        sealed: false,
         name: args.name.clone(),
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };

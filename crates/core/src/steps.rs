@@ -1,0 +1,642 @@
+//! A session as a graph of steps: a fold of its events, one step at a time.
+//!
+//! ```text
+//! prompt ─► reply ─┬► tool ─┬► reply ─► proof
+//!                  └► tool ─┘
+//! ```
+//!
+//! A step's id is made from what it says and from the ids of its parents, so an id stands for all
+//! that came before it: where two ids are equal, so are the histories. When it happened and what it
+//! cost is no part of the id: that is accounting, and differs from one time to the next.
+
+mod word;
+
+use std::fmt;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    event::{Body, Event, RewindStarted, ToolStatus},
+    identity::Base,
+    payload::Payload,
+    usage::{Micros, Usage},
+};
+
+pub use word::{NoStep, Search};
+
+/// The name of a step: 64 hex digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepId([u8; 32]);
+
+impl StepId {
+    /// How many digits are shown where there is little room.
+    const SHORT: usize = 10;
+
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    #[must_use]
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// As many digits as people want to see.
+    #[must_use]
+    pub fn short(&self) -> String {
+        let mut text = self.to_string();
+        text.truncate(Self::SHORT);
+        text
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        for (at, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+        }
+        Some(Self(bytes))
+    }
+}
+
+impl fmt::Display for StepId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for StepId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StepId({})", self.short())
+    }
+}
+
+impl Serialize for StepId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for StepId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::read(&text).ok_or_else(|| serde::de::Error::custom("not the id of a step"))
+    }
+}
+
+impl JsonSchema for StepId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "StepId".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "string", "pattern": "^[0-9a-f]{64}$" })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepKind {
+    /// What an agent was asked.
+    Prompt,
+    /// What it answered: its words and the calls that it wants made.
+    Reply,
+    /// What one of these calls gave.
+    Tool,
+    /// What the proof said.
+    Proof,
+    /// A reviewer's verdict.
+    Verdict,
+    /// Somebody else goes on.
+    HandOff,
+    /// The model could not be asked, or did not answer.
+    Error,
+}
+
+impl StepKind {
+    pub const ALL: [Self; 7] = [
+        Self::Prompt,
+        Self::Reply,
+        Self::Tool,
+        Self::Proof,
+        Self::Verdict,
+        Self::HandOff,
+        Self::Error,
+    ];
+
+    /// The word for people.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Prompt => "prompt",
+            Self::Reply => "reply",
+            Self::Tool => "tool",
+            Self::Proof => "proof",
+            Self::Verdict => "verdict",
+            Self::HandOff => "hand-off",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// A part of what a step says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    Text(Payload),
+    /// The signature is what the vendor wants back with the next request.
+    Thinking {
+        text: Payload,
+        signature: Option<Payload>,
+    },
+    Call {
+        id: String,
+        name: String,
+        input: Payload,
+    },
+    Result {
+        id: String,
+        name: String,
+        input: Option<Payload>,
+        status: ToolStatus,
+        exit: Option<i32>,
+        output: Payload,
+        touched: Vec<String>,
+    },
+}
+
+/// One step of a session.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Its place in the order in which the steps happened, from 0 on.
+    pub index: u64,
+    pub id: StepId,
+    pub parents: Vec<StepId>,
+    pub kind: StepKind,
+    pub turn: u32,
+    pub agent: Option<String>,
+    pub model: Option<String>,
+    pub said: Vec<Said>,
+    /// Nothing is under way after it: a conversation can be cut here.
+    pub whole: bool,
+    /// How many of the steps up to this one the next one follows from.
+    pub batch: u32,
+    /// The last event that it is made of.
+    pub seq: u64,
+    /// When it began, and when it ended.
+    pub began: Timestamp,
+    pub at: Timestamp,
+    pub usage: Usage,
+    /// Absent where the price is not known.
+    pub cost: Option<Micros>,
+}
+
+impl Step {
+    /// What it says first, in so far as no blob has to be opened for it.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let words = self.said.iter().find_map(|said| match said {
+            Said::Text(text) => Some(text.head().to_owned()),
+            Said::Result { name, input, .. } if !name.is_empty() => {
+                Some(format!("{name} {}", input.as_ref().map_or("", Payload::head)))
+            }
+            Said::Result { output, .. } => Some(output.head().to_owned()),
+            _ => None,
+        });
+        let calls = self.said.iter().filter_map(|said| match said {
+            Said::Call { name, .. } => Some(name.as_str()),
+            _ => None,
+        });
+        let calls: Vec<&str> = calls.collect();
+        match (words, calls.is_empty()) {
+            (Some(words), _) => words,
+            (None, false) => format!("calls {}", calls.join(", ")),
+            (None, true) => String::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn millis(&self) -> u64 {
+        u64::try_from(self.at.duration_since(self.began).as_millis()).unwrap_or(0)
+    }
+}
+
+/// The fold. Holds what is open, never what is past: the length of a session does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct Steps {
+    next: u64,
+    /// What the next step follows from.
+    frontier: Vec<StepId>,
+    /// The reply that is being made.
+    reply: Option<Making>,
+    /// The calls of the last reply that have not returned.
+    calls: Vec<OpenCall>,
+    /// The reply that made these calls, and what has returned of them.
+    asked: Option<StepId>,
+    returned: Vec<StepId>,
+    /// The last step, which may still be told what it cost.
+    held: Option<Step>,
+    /// What each turn ended with, for those who go back to it.
+    ends: Vec<(u32, Vec<StepId>)>,
+    /// Which turns the conversation goes back to, once the rewind is finished.
+    rewinding: Option<RewindStarted>,
+    model: Option<String>,
+    proof_began: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug)]
+struct Making {
+    said: Vec<Said>,
+    began: Timestamp,
+    last: (u64, Timestamp),
+    turn: u32,
+    agent: Option<String>,
+    usage: Usage,
+    cost: Option<Micros>,
+}
+
+#[derive(Clone, Debug)]
+struct OpenCall {
+    id: String,
+    name: String,
+    input: Payload,
+    began: Timestamp,
+}
+
+impl Steps {
+    /// The steps of a session that begins with those of another one.
+    #[must_use]
+    pub fn after(base: Option<&Base>) -> Self {
+        match base {
+            None => Self::default(),
+            Some(base) => Self {
+                next: base.steps,
+                frontier: base.frontier.clone(),
+                ends: vec![(base.turn, base.frontier.clone())],
+                ..Self::default()
+            },
+        }
+    }
+
+    /// The fold as it is after the end of a turn: so many steps, and what each turn ended with.
+    #[must_use]
+    pub fn at_turn_end(next: u64, ends: Vec<(u32, Vec<StepId>)>) -> Self {
+        let frontier = ends.last().map(|(_, ids)| ids.clone()).unwrap_or_default();
+        Self { next, frontier, ends, ..Self::default() }
+    }
+
+    /// What the next step would follow from.
+    #[must_use]
+    pub fn frontier(&self) -> &[StepId] {
+        &self.frontier
+    }
+
+    /// Folds one more event in. Each step is given out once it is certain.
+    pub fn apply(&mut self, event: &Event, each: &mut dyn FnMut(Step)) {
+        match &event.body {
+            Body::TurnStarted(started) => {
+                self.seal(each);
+                let told = started.briefing.as_ref().unwrap_or(&started.prompt);
+                let said = vec![Said::Text(told.clone())];
+                self.single(StepKind::Prompt, event, said, each);
+            }
+            Body::ModelCalled(called) => {
+                self.reply = Some(Making::new(event));
+                self.model = Some(called.model.clone());
+            }
+            Body::AgentStarted(_) => self.model = None,
+            Body::AgentIntroduced(told) => self.model = told.model.clone().or(self.model.take()),
+            Body::TextWritten(written) => self.say(event, Said::Text(written.text.clone())),
+            Body::ThinkingWritten(written) => {
+                let (text, signature) = (written.text.clone(), written.signature.clone());
+                self.say(event, Said::Thinking { text, signature });
+            }
+            Body::ToolCalled(called) => {
+                let id = event.id.clone().unwrap_or_default();
+                let (name, input) = (called.name.clone(), called.input.clone());
+                self.say(event, Said::Call { id, name, input });
+            }
+            Body::ModelReplied(replied) => {
+                let reply = self.reply.get_or_insert_with(|| Making::new(event));
+                reply.last = (event.seq, event.at);
+                reply.usage = replied.usage;
+                reply.cost = replied.cost_micros;
+                self.model = Some(replied.model.clone());
+                self.seal(each);
+            }
+            Body::UsageReported(report) => self.account(report.usage, report.cost_micros),
+            Body::ToolReturned(_) => self.result(event, each),
+            Body::ModelFailed(failed) if failed.retry_in_ms.is_none() => {
+                self.reply = None;
+                let said = vec![Said::Text(Payload::inline(failed.message.clone()))];
+                self.single(StepKind::Error, event, said, each);
+            }
+            Body::ModelFailed(_) => self.reply = None,
+            Body::ProofStarted(_) => {
+                self.seal(each);
+                self.proof_began = Some(event.at);
+            }
+            Body::ProofReturned(returned) => {
+                let said = Said::Result {
+                    id: String::new(),
+                    name: String::new(),
+                    input: None,
+                    status: returned.status,
+                    exit: returned.exit,
+                    output: returned.output.clone(),
+                    touched: Vec::new(),
+                };
+                self.single(StepKind::Proof, event, vec![said], each);
+            }
+            Body::VerdictGiven(given) => {
+                self.seal(each);
+                let said = serde_json::to_string(given).unwrap_or_default();
+                let said = vec![Said::Text(Payload::inline(said))];
+                self.single(StepKind::Verdict, event, said, each);
+            }
+            Body::AgentChanged(changed) => {
+                self.seal(each);
+                let said = format!("{} → {}: {}", changed.from, changed.to, changed.reason);
+                let said = vec![Said::Text(Payload::inline(said))];
+                self.single(StepKind::HandOff, event, said, each);
+            }
+            Body::TurnEnded(_) => {
+                self.seal(each);
+                self.abandon();
+                let turn = event.turn.unwrap_or_default();
+                self.ends.push((turn, self.frontier.clone()));
+                // Nothing more is said of its steps: here the fold can be taken up again.
+                self.release(each);
+            }
+            Body::SessionStopped(_) => self.seal(each),
+            Body::RewindStarted(started) => self.rewinding = Some(started.clone()),
+            Body::RewindFinished(_) => self.rewound(each),
+            _ => {}
+        }
+    }
+
+    /// Whether an event can be the last one of a step.
+    #[must_use]
+    pub fn is_part(body: &Body) -> bool {
+        matches!(
+            body,
+            Body::TurnStarted(_)
+                | Body::TextWritten(_)
+                | Body::ThinkingWritten(_)
+                | Body::ToolCalled(_)
+                | Body::ModelReplied(_)
+                | Body::ModelFailed(_)
+                | Body::ToolReturned(_)
+                | Body::ProofReturned(_)
+                | Body::VerdictGiven(_)
+                | Body::AgentChanged(_)
+        )
+    }
+
+    /// Gives out what was held back.
+    pub fn finish(mut self, each: &mut dyn FnMut(Step)) {
+        self.seal(each);
+        self.release(each);
+    }
+
+    fn release(&mut self, each: &mut dyn FnMut(Step)) {
+        if let Some(last) = self.held.take() {
+            each(last);
+        }
+    }
+
+    fn say(&mut self, event: &Event, said: Said) {
+        let reply = self.reply.get_or_insert_with(|| Making::new(event));
+        reply.said.push(said);
+        reply.last = (event.seq, event.at);
+    }
+
+    /// What a vendor says that its calls have cost: of the reply that is being made, else of the
+    /// last step.
+    fn account(&mut self, usage: Usage, cost: Option<Micros>) {
+        let (known, priced) = match (&mut self.reply, &mut self.held) {
+            (Some(reply), _) => (&mut reply.usage, &mut reply.cost),
+            (None, Some(step)) => (&mut step.usage, &mut step.cost),
+            (None, None) => return,
+        };
+        *known += usage;
+        if let Some(cost) = cost {
+            *priced.get_or_insert_default() += cost;
+        }
+    }
+
+    /// The reply is whole, or as whole as it will ever be.
+    fn seal(&mut self, each: &mut dyn FnMut(Step)) {
+        let Some(reply) = self.reply.take().filter(|reply| !reply.said.is_empty()) else { return };
+        self.abandon();
+        let began = reply.last.1;
+        self.calls = reply.said.iter().filter_map(|said| OpenCall::of(said, began)).collect();
+        let whole = self.calls.is_empty();
+        let step = Step {
+            index: 0,
+            id: StepId([0; 32]),
+            parents: self.frontier.clone(),
+            kind: StepKind::Reply,
+            turn: reply.turn,
+            agent: reply.agent,
+            model: self.model.clone(),
+            said: reply.said,
+            whole,
+            batch: 1,
+            seq: reply.last.0,
+            began: reply.began,
+            at: reply.last.1,
+            usage: reply.usage,
+            cost: reply.cost,
+        };
+        let id = self.give(step, each);
+        self.frontier = vec![id];
+        self.asked = (!whole).then_some(id);
+    }
+
+    /// A tool's answer follows from the reply that asked for it; what comes after follows from all
+    /// the answers.
+    fn result(&mut self, event: &Event, each: &mut dyn FnMut(Step)) {
+        self.seal(each);
+        let Body::ToolReturned(returned) = &event.body else { return };
+        let id = event.id.clone().unwrap_or_default();
+        let call = self.calls.iter().position(|call| call.id == id).map(|at| self.calls.remove(at));
+        let parents = match self.asked.filter(|_| call.is_some()) {
+            Some(asked) => vec![asked],
+            None => self.frontier.clone(),
+        };
+        let began = call.as_ref().map_or(event.at, |call| call.began);
+        let name = call.as_ref().map_or_else(|| returned.name.clone(), |call| call.name.clone());
+        let said = Said::Result {
+            id,
+            name,
+            input: call.map(|call| call.input),
+            status: returned.status,
+            exit: returned.exit,
+            output: returned.output.clone(),
+            touched: returned.touched.clone(),
+        };
+        let mut step = self.step(StepKind::Tool, event, vec![said]);
+        step.parents = parents;
+        step.began = began;
+        step.whole = self.calls.is_empty();
+        step.batch = u32::try_from(self.returned.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let id = self.give(step, each);
+        self.returned.push(id);
+        self.frontier = self.returned.clone();
+        if self.calls.is_empty() {
+            self.abandon();
+        }
+    }
+
+    /// Whatever has not returned by now never will.
+    fn abandon(&mut self) {
+        self.calls.clear();
+        self.returned.clear();
+        self.asked = None;
+    }
+
+    fn single(
+        &mut self,
+        kind: StepKind,
+        event: &Event,
+        said: Vec<Said>,
+        each: &mut dyn FnMut(Step),
+    ) {
+        self.abandon();
+        let mut step = self.step(kind, event, said);
+        if kind == StepKind::Proof {
+            step.began = self.proof_began.take().unwrap_or(event.at);
+        }
+        let id = self.give(step, each);
+        self.frontier = vec![id];
+    }
+
+    fn step(&self, kind: StepKind, event: &Event, said: Vec<Said>) -> Step {
+        Step {
+            index: 0,
+            id: StepId([0; 32]),
+            parents: self.frontier.clone(),
+            kind,
+            turn: event.turn.unwrap_or_default(),
+            agent: event.agent.clone(),
+            model: None,
+            said,
+            whole: true,
+            batch: 1,
+            seq: event.seq,
+            began: event.at,
+            at: event.at,
+            usage: Usage::default(),
+            cost: None,
+        }
+    }
+
+    /// Gives a step its place and its id, and the one before it away.
+    fn give(&mut self, mut step: Step, each: &mut dyn FnMut(Step)) -> StepId {
+        step.index = self.next;
+        step.id = identify(&step);
+        self.next += 1;
+        let id = step.id;
+        if let Some(before) = self.held.replace(step) {
+            each(before);
+        }
+        id
+    }
+
+    fn rewound(&mut self, each: &mut dyn FnMut(Step)) {
+        self.seal(each);
+        self.abandon();
+        let Some(path) = self.rewinding.take().and_then(|started| started.path) else { return };
+        let to = path.last().map_or(0, |span| span.to);
+        let end = self.ends.iter().rev().find(|(turn, _)| *turn <= to);
+        self.frontier = end.map(|(_, ids)| ids.clone()).unwrap_or_default();
+    }
+}
+
+impl Making {
+    fn new(event: &Event) -> Self {
+        Self {
+            said: Vec::new(),
+            began: event.at,
+            last: (event.seq, event.at),
+            turn: event.turn.unwrap_or_default(),
+            agent: event.agent.clone(),
+            usage: Usage::default(),
+            cost: None,
+        }
+    }
+}
+
+impl OpenCall {
+    fn of(said: &Said, began: Timestamp) -> Option<Self> {
+        match said {
+            Said::Call { id, name, input } => {
+                Some(Self { id: id.clone(), name: name.clone(), input: input.clone(), began })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The hash of what a step says and of its parents. Each part is told with its length, so that no
+/// two steps can look the same.
+#[must_use]
+pub fn identify(step: &Step) -> StepId {
+    let mut hash = blake3::Hasher::new();
+    let mut part = |bytes: &[u8]| {
+        hash.update(&(bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    part(b"segue step 1");
+    part(step.kind.word().as_bytes());
+    for name in [&step.agent, &step.model] {
+        part(name.as_deref().unwrap_or_default().as_bytes());
+    }
+    part(&(step.parents.len() as u64).to_le_bytes());
+    for parent in &step.parents {
+        part(&parent.0);
+    }
+    for said in &step.said {
+        match said {
+            Said::Text(text) => {
+                part(b"text");
+                part(&digest(text));
+            }
+            Said::Thinking { text, .. } => {
+                part(b"thinking");
+                part(&digest(text));
+            }
+            // What a vendor calls a call is another word each time.
+            Said::Call { name, input, .. } => {
+                part(b"call");
+                part(name.as_bytes());
+                part(&digest(input));
+            }
+            Said::Result { name, input, status, exit, output, .. } => {
+                part(b"result");
+                part(name.as_bytes());
+                part(&input.as_ref().map(digest).unwrap_or_default());
+                part(format!("{status:?} {exit:?}").as_bytes());
+                part(&digest(output));
+            }
+        }
+    }
+    StepId(*hash.finalize().as_bytes())
+}
+
+/// The hash of a text, wherever it is: a blob has it as its name.
+fn digest(payload: &Payload) -> Vec<u8> {
+    match (&payload.text, &payload.blob) {
+        (Some(text), _) => blake3::hash(text.as_bytes()).to_hex().as_bytes().to_vec(),
+        (None, Some(blob)) => blob.as_bytes().to_vec(),
+        (None, None) => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

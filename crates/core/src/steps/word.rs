@@ -1,0 +1,80 @@
+//! Which step somebody means: its index, its id, or the beginning of one.
+
+use super::StepId;
+
+/// Looks for the step that a word means, among steps that come by in their order.
+#[derive(Clone, Debug)]
+pub struct Search<T> {
+    word: String,
+    index: Option<u64>,
+    found: Option<(StepId, T)>,
+    second: Option<StepId>,
+    last: Option<u64>,
+}
+
+/// Why no step is meant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoStep {
+    #[error("there is no step {index}: the last one is {last}")]
+    Beyond { index: u64, last: u64 },
+    #[error("there is no step whose id begins with `{word}`")]
+    Unknown { word: String },
+    #[error("`{word}` could be several steps: {first}, {second}")]
+    Several { word: String, first: String, second: String },
+    #[error("there is no step yet")]
+    Empty,
+}
+
+impl<T> Search<T> {
+    /// An index, an id, or the beginning of one.
+    #[must_use]
+    pub fn new(word: &str) -> Self {
+        let word = word.trim().trim_start_matches('#').to_ascii_lowercase();
+        // A long number is rather the start of an id.
+        let index = word.parse().ok().filter(|_| word.len() <= 7);
+        Self { word, index, found: None, second: None, last: None }
+    }
+
+    /// One more step. What is known of it is kept where it is the one.
+    pub fn offer(&mut self, index: u64, id: StepId, known: impl FnOnce() -> T) {
+        self.last = Some(index);
+        let fits = match self.index {
+            Some(wanted) => wanted == index,
+            None => !self.word.is_empty() && id.begins_with(&self.word),
+        };
+        match &self.found {
+            _ if !fits => {}
+            None => self.found = Some((id, known())),
+            Some((first, _)) if *first != id => self.second = self.second.or(Some(id)),
+            Some(_) => {}
+        }
+    }
+
+    /// The step that was meant.
+    pub fn finish(self) -> Result<T, NoStep> {
+        let Self { word, index, found, second, last } = self;
+        let Some(last) = last else { return Err(NoStep::Empty) };
+        match (found, index, second) {
+            (Some((first, _)), _, Some(second)) => {
+                let (first, second) = (first.short(), second.short());
+                Err(NoStep::Several { word, first, second })
+            }
+            (Some((_, known)), ..) => Ok(known),
+            (None, Some(index), _) => Err(NoStep::Beyond { index, last }),
+            (None, None, _) => Err(NoStep::Unknown { word }),
+        }
+    }
+}
+
+impl StepId {
+    fn begins_with(&self, digits: &str) -> bool {
+        let digit = |at: usize| {
+            let byte = self.bytes().get(at / 2).copied().unwrap_or_default();
+            char::from_digit(
+                u32::from(if at.is_multiple_of(2) { byte >> 4 } else { byte & 15 }),
+                16,
+            )
+        };
+        digits.len() <= 64 && digits.chars().enumerate().all(|(at, one)| digit(at) == Some(one))
+    }
+}
