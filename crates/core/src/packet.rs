@@ -230,6 +230,32 @@ pub struct Facts {
 }
 
 impl Packet {
+    /// Takes out what came after the end of a turn: it is not told to whoever goes on from there.
+    pub fn cut_to(&mut self, last: u32, touched: Option<Vec<TouchedFile>>) {
+        self.requests.retain(|one| one.turn <= last);
+        self.decisions.retain(|one| one.turn <= last);
+        self.blockers.retain(|one| one.turn <= last);
+        self.conversation.retain(|one| one.turn <= last);
+        let checks = &mut self.validation_state;
+        for check in [&mut checks.tests, &mut checks.lint, &mut checks.typecheck, &mut checks.build]
+        {
+            *check = check.take().filter(|run| run.turn <= last);
+        }
+        let Some(touched) = touched else {
+            self.touched_files.retain(|file| file.turn.is_none_or(|turn| turn <= last));
+            return;
+        };
+        // What git says of those that were left in the packet.
+        self.touched_files.retain_mut(|file| {
+            let Some(then) = touched.iter().find(|then| then.path == file.path) else {
+                return false;
+            };
+            file.status = then.status;
+            file.turn = file.turn.filter(|turn| *turn <= last);
+            true
+        });
+    }
+
     /// The packet of a session as it stands; `None` before it has an identity.
     #[must_use]
     pub fn of(state: &State, facts: Facts, now: Timestamp) -> Option<Self> {

@@ -1,6 +1,7 @@
 //! Who speaks next, and when to stop. Every loop writes the same journal and is resumed by the
 //! same command.
 
+pub mod branch;
 pub mod bridge;
 pub mod crew;
 pub mod keep;
@@ -8,6 +9,7 @@ pub mod launch;
 pub mod mcp;
 mod panel;
 pub mod place;
+pub mod reproduce;
 pub mod review;
 pub mod rewind;
 pub mod shift;

@@ -170,7 +170,7 @@ fn with_changes(
 
 /// The checkpoint of a turn: what the journal says that it is, since the ref may be another's who
 /// has a copy of this session.
-fn files_of(session: &Session, keeper: &Keeper, turn: u32) -> Result<String, RewindError> {
+pub(crate) fn files_of(session: &Session, keeper: &Keeper, turn: u32) -> Result<String, RewindError> {
     let mut found = None;
     if turn == 0 {
         found = session.state().first_checkpoint.as_ref().and_then(|first| first.commit.clone());
@@ -219,7 +219,7 @@ fn cuts(session: &Session, to_turn: u32) -> Result<(Vec<Cut>, Vec<String>), Rewi
 }
 
 /// The end of the agent's last turn up to `to_turn`, in the vendor's words.
-fn last_mark(
+pub(crate) fn last_mark(
     session: &Session,
     state: &State,
     agent: &str,

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use segue_core::{
     Identity, Packet,
     identity::{How, Lineage},
-    packet::TouchedFile,
 };
 use segue_journal::{Error, Session, home::NewSession};
 use segue_loops::{keep::Keeper, rewind};
@@ -15,7 +14,7 @@ use crate::{
         go_on::{Request, say_plan},
         place,
         rewind::{rewind_error, rewind_lines},
-        run::{Begin, Manner, Origin, launch_new},
+        run::{Begin, Manner, launch_new},
         worker::{Wishes, hire, known_agent, no_such_agent},
     },
     context::Context,
@@ -84,7 +83,8 @@ pub(crate) fn start(
     let (model, worker) = hire(context, &config, &agent, wishes)?;
     let files = back.and_then(|back| back.started.files);
     if let Some(commit) = &files {
-        leave_behind(&mut packet, keeper.touched_until(state, commit));
+        let turn = packet.turn_count;
+        packet.cut_to(turn, keeper.touched_until(state, commit));
     }
     let new = new_session(session, identity, packet, asked, place.dir);
     let new =
@@ -93,7 +93,7 @@ pub(crate) fn start(
     // It has been read: the session that it was made from goes on as if it had not been edited.
     let used = format!("resume.json.used-{}", context.now().as_millisecond());
     let packet = (session.dir().join("resume.json"), session.dir().join(used));
-    let begin = Begin { origin: Some(Origin { files, packet }), list: None };
+    let begin = Begin { files, packet: Some(packet), list: None };
     launch_new(context, &config, new, worker, manner, begin)
 }
 
@@ -143,30 +143,6 @@ fn new_session(
         name: None,
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     }
-}
-
-/// What came after the turn that is gone back to is not told to whoever goes on.
-fn leave_behind(packet: &mut Packet, touched: Option<Vec<TouchedFile>>) {
-    let last = packet.turn_count;
-    packet.requests.retain(|one| one.turn <= last);
-    packet.decisions.retain(|one| one.turn <= last);
-    packet.blockers.retain(|one| one.turn <= last);
-    packet.conversation.retain(|one| one.turn <= last);
-    let checks = &mut packet.validation_state;
-    for check in [&mut checks.tests, &mut checks.lint, &mut checks.typecheck, &mut checks.build] {
-        *check = check.take().filter(|run| run.turn <= last);
-    }
-    let Some(touched) = touched else {
-        packet.touched_files.retain(|file| file.turn.is_none_or(|turn| turn <= last));
-        return;
-    };
-    // What git says of those that were left in the packet.
-    packet.touched_files.retain_mut(|file| {
-        let Some(then) = touched.iter().find(|then| then.path == file.path) else { return false };
-        file.status = then.status;
-        file.turn = file.turn.filter(|turn| *turn <= last);
-        true
-    });
 }
 
 fn files_at(session: &Session, keeper: &Keeper, turn: u32) -> Result<rewind::Plan, CommandError> {

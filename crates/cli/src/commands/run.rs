@@ -235,18 +235,13 @@ pub(crate) fn fallback(config: &Config, named: Option<&str>) -> Result<Vec<Strin
     words.iter().map(|word| known_agent(word).ok_or_else(|| no_such_agent(word))).collect()
 }
 
-/// What a session begins from that was made of an edited packet.
-pub(crate) struct Origin {
-    /// The checkpoint whose files are brought back first.
-    pub(crate) files: Option<String>,
-    /// The packet, and where it is kept once it is used.
-    pub(crate) packet: (PathBuf, PathBuf),
-}
-
 /// What a session begins with besides its prompt.
 #[derive(Default)]
 pub(crate) struct Begin<'a> {
-    pub(crate) origin: Option<Origin>,
+    /// The checkpoint whose files are brought back first.
+    pub(crate) files: Option<String>,
+    /// An edited packet that it was made of, and where that is kept once it is used.
+    pub(crate) packet: Option<(PathBuf, PathBuf)>,
     /// The list of tasks that it works through.
     pub(crate) list: Option<&'a Source>,
 }
@@ -301,14 +296,10 @@ pub(crate) fn launch_new(
     if let Some(list) = begin.list {
         list.note(&mut session)?;
     }
-    let files = match begin.origin {
+    if let Some((from, to)) = begin.packet {
         // The new session has it now. Not before: killed on the way, the edit would not count.
-        Some(Origin { files, packet: (from, to) }) => {
-            context.home.disk().rename(&from, &to)?;
-            files
-        }
-        None => None,
-    };
+        context.home.disk().rename(&from, &to)?;
+    }
     watcher.began(number, &dir);
     match left_behind {
         0 => {}
@@ -332,7 +323,7 @@ pub(crate) fn launch_new(
     }
     let manner = Manner { number: Some(number), ..manner };
     let around = surroundings(context, config, &mut watcher, interrupt, manner);
-    let stop = launch::start(session, worker, files, around)?;
+    let stop = launch::start(session, worker, begin.files, around)?;
     conclude(context, watcher, &number.to_string(), &dir, &stop)
 }
 

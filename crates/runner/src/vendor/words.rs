@@ -140,13 +140,14 @@ impl Hired {
         let session = supervisor.session().session();
         let id = self.fresh_id()?;
         let lineage = session.state().identity.as_ref().and_then(|found| found.lineage.clone());
+        let at = lineage.as_ref().and_then(|lineage| lineage.vendor_mark.clone());
         let from = lineage.and_then(|lineage| lineage.vendor_session);
         // As long as nothing has come of it, also of one that was killed: it is forked.
         let state = session.state();
         let nothing = state.last_text.is_none() && state.tool_calls == 0;
         if let Some(from) = from.filter(|_| nothing && !fresh && self.card.can.fork) {
             let text = prompt.to_owned();
-            return Ok(Words { entry: Entry::Forked, from, text, ..Words::of(id) });
+            return Ok(Words { entry: Entry::Forked, from, at, text, ..Words::of(id) });
         }
         let told = briefing(session, supervisor.agent(), false, prompt, self.budget())?;
         let text = told.map(|text| self.asked_to_report(text));

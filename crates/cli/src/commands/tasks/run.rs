@@ -317,7 +317,7 @@ fn start(context: &Context, args: Args, source: &Source) -> CommandResult {
         crate::commands::attach::check(context)?;
     }
     let (new, worker) = new_session(context, &config, &args, source)?;
-    let begin = Begin { origin: None, list: Some(source) };
+    let begin = Begin { list: Some(source), ..Begin::default() };
     launch_new(context, &config, new, worker, manner, begin)
 }
 

@@ -1,0 +1,86 @@
+//! `segue replay --inspect`, `--dry-run` and `--verify`: looking, and making nothing.
+
+use segue_core::Exit;
+use segue_journal::Session;
+use segue_loops::{branch, reproduce};
+use segue_view::{
+    select::Found,
+    steps::{step_json, step_line},
+};
+use serde_json::json;
+
+use super::Args;
+use crate::{
+    commands::fork::branch_error,
+    context::{Context, print, say},
+    error::{CommandError, CommandResult},
+};
+
+/// Prints the steps that a replay would reuse.
+pub(super) fn run(
+    context: &Context,
+    args: &Args,
+    session: &Session,
+    found: &Found,
+) -> CommandResult {
+    let selector = found.selector();
+    let (mark, _) = branch::find(session, args.from_step.as_deref())
+        .map_err(|error| branch_error(error, &selector))?;
+    // What can't be replayed is said before it is shown.
+    session.base_at(&mark).map_err(|error| branch_error(error.into(), &selector))?;
+    let style = context.out();
+    let mut reused = 0;
+    session.steps(|step| {
+        if step.index > mark.index {
+            return;
+        }
+        reused += 1;
+        match context.json {
+            true => print(&step_json(&step, session.state()).to_string()),
+            false => print(&step_line(&step, session.state(), &style)),
+        }
+    })?;
+    if !context.json {
+        let steps = segue_view::style::count(reused, "step");
+        let id = mark.id.short();
+        say(&format!("{steps} up to {} ({id}): nothing was run, nothing was made", mark.index));
+    }
+    Ok(Exit::Done)
+}
+
+/// Derives everything again.
+pub(super) fn verify(context: &Context, session: &Session, selector: &str) -> CommandResult {
+    let found = reproduce::check(session)?;
+    if context.json {
+        context.print_json(&json!({
+            "session": selector,
+            "reproduces": found.reproduces(),
+            "steps": found.steps,
+            "last": found.last,
+            "source": found.source,
+            "structure": found.structure,
+            "accounting": found.accounting,
+        }))?;
+    }
+    if found.reproduces() {
+        if !context.json {
+            let id = found.last.map(|id| format!(", the last one {}", id.short()));
+            let steps = segue_view::style::count(found.steps, "step");
+            say(&format!("✓ session {selector}: {steps}{}: as recorded", id.unwrap_or_default()));
+        }
+        return Ok(Exit::Done);
+    }
+    if context.json {
+        return Ok(Exit::Failed);
+    }
+    let parts =
+        [("source", &found.source), ("structure", &found.structure), ("accounts", &found.accounting)];
+    for (label, lines) in parts {
+        lines.iter().for_each(|line| say(&format!("✗ {label:<9} {line}")));
+    }
+    let mut error = CommandError::failed(format!("session {selector} is not as it was recorded"));
+    if !found.source.is_empty() {
+        error = error.hint(format!("segue verify {selector}"));
+    }
+    Err(error)
+}

@@ -1,0 +1,253 @@
+//! Leaving a session at one of its steps: what a fork, a replay and a rerun begin with.
+//!
+//! Nothing is copied. The new session names the part of the other one's journal that it begins with
+//! ([`segue_core::identity::Base`]); what it costs does not depend on how long that part is.
+
+use segue_agents::vendor;
+use segue_core::{
+    Body, Packet, Permission,
+    caps::Caps,
+    event::{CheckpointTaken, Mark},
+    identity::{How, Identity, Lineage, LoopKind},
+    packet::Facts,
+    steps::{NoStep, Search, Steps},
+};
+use segue_journal::{
+    Session,
+    home::NewSession,
+    steps::{Landmark, StepError},
+};
+use segue_runner::briefing;
+
+use crate::{keep::Keeper, rewind};
+
+/// Why a session can't be left there.
+#[derive(Debug, thiserror::Error)]
+pub enum BranchError {
+    #[error(transparent)]
+    Step(#[from] StepError),
+    #[error(transparent)]
+    Journal(#[from] segue_journal::Error),
+    #[error("{0} can't be read")]
+    Unreadable(String),
+}
+
+/// A place in a session, thought through: nothing is made yet.
+#[derive(Debug)]
+pub struct Branch {
+    pub mark: Landmark,
+    /// It is the last step that there is.
+    pub tip: bool,
+    pub lineage: Lineage,
+    /// What is to be known besides the conversation, which is told by the journal.
+    pub packet: Option<Box<Packet>>,
+    pub files: Files,
+}
+
+/// The files that belong to a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Files {
+    /// As they were right then.
+    At { commit: String },
+    /// As they were at the end of this turn: the last time before the step that they were kept.
+    Before { commit: String, turn: u32 },
+    /// Nobody has kept them.
+    Unknown { why: String },
+}
+
+impl Files {
+    #[must_use]
+    pub fn commit(&self) -> Option<&str> {
+        match self {
+            Self::At { commit } | Self::Before { commit, .. } => Some(commit),
+            Self::Unknown { .. } => None,
+        }
+    }
+}
+
+/// Finds the step that is meant; without a word, the last one after which nothing is under way.
+pub fn find(session: &Session, word: Option<&str>) -> Result<(Landmark, bool), BranchError> {
+    let mut search = word.map(Search::new);
+    let (mut last, mut whole) = (0, None);
+    session.landmarks(&mut |mark| {
+        last = mark.index;
+        match &mut search {
+            Some(search) => search.offer(mark.index, mark.id, || mark.clone()),
+            None if mark.whole => whole = Some(mark.clone()),
+            None => {}
+        }
+    })?;
+    let mark = match search {
+        Some(search) => search.finish().map_err(StepError::from)?,
+        None => whole.ok_or(NoStep::Empty).map_err(StepError::from)?,
+    };
+    let tip = mark.index == last;
+    Ok((mark, tip))
+}
+
+/// Thinks through how a new session leaves this one.
+pub fn leave(
+    session: &Session,
+    keeper: &Keeper,
+    word: Option<&str>,
+    how: How,
+) -> Result<Branch, BranchError> {
+    let (mark, tip) = find(session, word)?;
+    let base = session.base_at(&mark)?;
+    let files = files(session, keeper, &mark, tip)?;
+    let lineage = Lineage {
+        step: Some(mark.id.to_string()),
+        base: Some(base),
+        ..Lineage::new(session.teller(&mark)?, how)
+    };
+    let packet = packet(session, keeper, &mark, tip, &files)?;
+    Ok(Branch { mark, tip, lineage, packet, files })
+}
+
+/// What the packet of the session would say there, without the conversation.
+fn packet(
+    session: &Session,
+    keeper: &Keeper,
+    mark: &Landmark,
+    tip: bool,
+    files: &Files,
+) -> Result<Option<Box<Packet>>, BranchError> {
+    let Some(mut packet) = briefing::packet_of(session, Facts::default())? else {
+        return Ok(None);
+    };
+    packet.conversation.clear();
+    packet.next_task = None;
+    if !tip {
+        let touched = files.commit().and_then(|at| keeper.touched_until(session.state(), at));
+        packet.cut_to(mark.turn, touched);
+        packet.remaining.clear();
+    }
+    packet.turn_count = mark.turn;
+    Ok(Some(Box::new(packet)))
+}
+
+/// The files at a step: kept at the end of its turn if it was the last one there, else the last time
+/// before.
+fn files(
+    session: &Session,
+    keeper: &Keeper,
+    mark: &Landmark,
+    tip: bool,
+) -> Result<Files, BranchError> {
+    let state = session.state();
+    let known = |commit: &String| {
+        keeper.snapshots().is_ok_and(|kept| kept.exists(commit).unwrap_or_default())
+    };
+    let last = state.checkpoint.as_ref().filter(|last| tip && last.seq >= mark.seq);
+    if let Some(commit) = last.and_then(|last| last.commit.clone()).filter(known) {
+        return Ok(Files::At { commit });
+    }
+    let (mut later, mut kept) = (false, None);
+    session.turn(mark.turn, |event| {
+        let after = event.seq > mark.seq;
+        later |= after && Steps::is_part(&event.body);
+        match &event.body {
+            Body::CheckpointTaken(CheckpointTaken { mark, commit, .. })
+                if after && !later && matches!(mark, Mark::TurnEnd | Mark::Stop) =>
+            {
+                kept = Some(commit.clone());
+            }
+            _ => {}
+        }
+        Ok(())
+    })?;
+    if let Some(commit) = kept.filter(known) {
+        return Ok(Files::At { commit });
+    }
+    let before = state.path_to(mark.turn.saturating_sub(1)).last().map_or(0, |span| span.to);
+    Ok(match rewind::files_of(session, keeper, before) {
+        Ok(commit) => Files::Before { commit, turn: before },
+        Err(error) => Files::Unknown { why: error.to_string() },
+    })
+}
+
+impl Branch {
+    /// Lets the vendor copy its own conversation, where it has one that ends at the step. Says
+    /// whether it can.
+    pub fn fork_natively(&mut self, session: &Session, agent: &str) -> Result<bool, BranchError> {
+        let state = session.state();
+        let can = vendor::find(agent).map(|vendor| vendor.card().can);
+        let Some(can) = can.filter(|can| can.fork && agent == state.agent()) else {
+            return Ok(false);
+        };
+        let Some(known) = state.vendor(agent).filter(|known| known.id.is_some()) else {
+            return Ok(false);
+        };
+        if self.tip && known.turn == self.mark.turn && !state.turn.open {
+            self.lineage.vendor_session.clone_from(&known.id);
+            return Ok(true);
+        }
+        if !can.rewind || !matches!(self.files, Files::At { .. }) {
+            return Ok(false);
+        }
+        let cut = rewind::last_mark(session, state, agent, self.mark.turn);
+        let Ok(Some(cut)) = cut else { return Ok(false) };
+        self.lineage.vendor_session = Some(cut.vendor_session);
+        self.lineage.vendor_mark = cut.at;
+        Ok(self.lineage.vendor_mark.is_some())
+    }
+
+    /// A session like the one that is left, for somebody to go on in.
+    pub fn session(self, source: &Session, with: With) -> Result<NewSession, BranchError> {
+        let unreadable = || BranchError::Unreadable(source.dir().display().to_string());
+        let identity = source.state().identity.as_ref().ok_or_else(unreadable)?;
+        let like = With { sealed: with.sealed || identity.sealed, ..with };
+        Ok(NewSession {
+            lineage: Some(self.lineage),
+            packet: self.packet,
+            ..like.session(identity)
+        })
+    }
+}
+
+/// How the new session differs from the one that it comes from.
+#[derive(Clone, Debug)]
+pub struct With {
+    pub agent: String,
+    pub model: Option<String>,
+    pub permission: Permission,
+    pub prompt: String,
+    pub workspace: std::path::PathBuf,
+    pub worktree: bool,
+    pub caps: Caps,
+    pub name: Option<String>,
+    pub sealed: bool,
+    /// The version of Segue that makes it.
+    pub segue: String,
+}
+
+impl With {
+    /// A session of the same repository, with nothing of the other one's conversation.
+    #[must_use]
+    pub fn session(self, identity: &Identity) -> NewSession {
+        let alone = matches!(identity.loop_kind, LoopKind::Review | LoopKind::Member);
+        let same = self.agent == identity.agent;
+        NewSession {
+            repo: identity.repo.clone(),
+            workspace: self.workspace,
+            loop_kind: if alone { LoopKind::Solo } else { identity.loop_kind },
+            vendor_args: if same { identity.vendor_args.clone() } else { Vec::new() },
+            agent: self.agent,
+            model: self.model,
+            permission: self.permission,
+            prompt: self.prompt,
+            proof: identity.proof.clone(),
+            proof_secs: identity.proof_secs,
+            pair: identity.pair.clone(),
+            tasks: None,
+            caps: self.caps,
+            lineage: None,
+            packet: None,
+            fallback: identity.fallback.clone(),
+            worktree: self.worktree,
+            sealed: self.sealed,
+            name: self.name,
+            segue: self.segue,
+        }
+    }
+}
