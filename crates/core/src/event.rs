@@ -40,7 +40,7 @@ pub use handoff::{
 };
 pub use review::{
     Concern, Delivery, DoneSignalled, MessageDelivered, MessageSent, ReviewStarted,
-    ReviewerStopped, Verdict, VerdictGiven, VerdictSubmitted, WorkCommitted,
+    ReviewerStopped, Verdict, VerdictGiven, VerdictSubmitted, WorkAccepted, WorkCommitted,
 };
 pub use session::{
     Process, Reason, SessionCreated, SessionNamed, SessionResumed, SessionStarted, SessionStopped,
@@ -227,6 +227,7 @@ bodies! {
     "reviewer.stopped" => ReviewerStopped,
     "done.signalled" => DoneSignalled,
     "work.committed" => WorkCommitted,
+    "work.accepted" => WorkAccepted,
     /// The list, as it was found when the session was made or resumed.
     "tasks.read" => TasksRead,
     "task.started" => TaskStarted,

@@ -200,6 +200,7 @@ impl State {
             Body::LimitHit(_)
             | Body::WarningRaised(_)
             | Body::ProgressReported(_)
+            | Body::WorkAccepted(_)
             | Body::PacketWritten(_) => {}
             Body::AgentChanged(changed) => {
                 self.agent = Some(changed.to.clone());

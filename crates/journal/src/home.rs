@@ -26,12 +26,12 @@ use segue_core::{
 };
 
 use crate::{
-    Clock, blob,
+    Clock, base, blob,
     disk::{Disk, parent},
     error::{At, Error, Result},
     line::{self, Link, Place},
     lock::{Holder, Lock},
-    session::{IDENTITY, JOURNAL, LockedSession, Session},
+    session::{IDENTITY, JOURNAL, LockedSession, Session, read_identity},
     writer::Durability,
 };
 
@@ -331,6 +331,20 @@ impl Home {
             }
             names => names.at(dir),
         }
+    }
+
+    /// The sessions that begin with a part of this one, and can't be read without it.
+    pub fn begun_with(&self, at: &Located) -> Result<Vec<Located>> {
+        let mut found = self.sessions()?;
+        found.retain(|other| {
+            let dir = self.session_dir(other);
+            // One that was carried here has brought the part along.
+            let within = self.disk.exists(&dir.join(base::BASE).join(JOURNAL));
+            let identity = read_identity(&*self.disk, &dir).ok();
+            let from = identity.as_ref().and_then(base::begun_from).map(|(from, _)| from);
+            other.repo == at.repo && !within && from == Some(at.id)
+        });
+        Ok(found)
     }
 
     /// Removes a session for good. Its number stays taken.

@@ -119,6 +119,10 @@ pub enum Problem {
     Identity {
         error: Option<Error>,
     },
+    /// What it begins with is gone, or is no longer what it was.
+    Base {
+        error: Error,
+    },
     /// `state.json` says something else than the journal: it is dropped at the next opening.
     Snapshot,
     /// A file for people that follows from the journal says something else.
@@ -131,7 +135,7 @@ impl Problem {
     /// Whether something that had been reported is lost or changed.
     #[must_use]
     pub fn is_loss(&self) -> bool {
-        matches!(self, Self::Damaged(_) | Self::Blob { .. })
+        matches!(self, Self::Damaged(_) | Self::Blob { .. } | Self::Base { .. })
     }
 }
 
@@ -163,6 +167,9 @@ pub fn verify(session: &Session) -> Result<Report> {
     match session::read_identity(disk, dir) {
         Ok(found) if state.identity.as_ref() == Some(&found) => {}
         found => report.problems.push(Problem::Identity { error: found.err() }),
+    }
+    if let Err(error @ Error::Base { .. }) = session.layers() {
+        report.problems.push(Problem::Base { error });
     }
     if session.state().seq == state.seq && *session.state() != state {
         report.problems.push(Problem::Snapshot);

@@ -1,6 +1,7 @@
 //! Who speaks next, and when to stop. Every loop writes the same journal and is resumed by the
 //! same command.
 
+pub mod accept;
 pub mod branch;
 pub mod bridge;
 pub mod crew;

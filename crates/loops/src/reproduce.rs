@@ -87,6 +87,7 @@ fn intact(session: &Session, layer: &Layer, found: &mut Findings) -> Result<()> 
         let text = match problem {
             Problem::TornTail { .. } | Problem::Snapshot | Problem::Derived { .. } => continue,
             Problem::Damaged(damage) => format!("line {}: {}", damage.line, damage.finding),
+            Problem::Base { error } => error.to_string(),
             Problem::Blob { line, error } => format!("line {line}: {error}"),
             Problem::Identity { error } => match error {
                 Some(error) => error.to_string(),

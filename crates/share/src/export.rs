@@ -16,7 +16,9 @@ use jiff::Timestamp;
 use rustix::fs::OFlags;
 use segue_core::{Identity, inbox::Message};
 use segue_journal::{
-    Session, inbox,
+    Session,
+    base::BASE,
+    inbox,
     session::{self, IDENTITY, JOURNAL},
 };
 
@@ -91,6 +93,7 @@ pub fn export(
             Item { name, ..item }
         }));
     }
+    items.extend(base_items(session)?);
     let vendors = vendor_items(&options.vendor_files, &mut items)?;
     let mut entries = Vec::new();
     if let Some(part) = git {
@@ -235,6 +238,31 @@ fn session_items(session: &Session, identity: &Identity) -> Result<Vec<Item>> {
         let path = dir.join(&name);
         Item::file(name, path, None)
     }));
+    Ok(items)
+}
+
+/// The part of another session that this one begins with, and so on: its journal up to there, and
+/// the long texts that it names.
+fn base_items(session: &Session) -> Result<Vec<Item>> {
+    let mut items = Vec::new();
+    let mut prefix = String::new();
+    for layer in session.layers()?.iter().skip(1) {
+        prefix = format!("{prefix}{BASE}/");
+        let part = Session::open(std::sync::Arc::clone(session.disk()), &layer.dir)?;
+        sound(&part)?;
+        let journal = layer.dir.join(JOURNAL);
+        items.push(Item::file(format!("{prefix}{JOURNAL}"), journal, Some(layer.end)));
+        let path = layer.dir.join(IDENTITY);
+        items.push(Item::bytes(&format!("{prefix}{IDENTITY}"), fs::read(&path).at(&path)?));
+        let mut found = Vec::new();
+        walk(&layer.dir, "", &mut found)?;
+        found.retain(|name| name.starts_with("blobs/"));
+        found.sort_unstable();
+        items.extend(found.into_iter().map(|name| {
+            let path = layer.dir.join(&name);
+            Item::file(format!("{prefix}{name}"), path, None)
+        }));
+    }
     Ok(items)
 }
 

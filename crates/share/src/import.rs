@@ -14,6 +14,7 @@ use std::{
 use segue_core::{SessionId, inbox::Message};
 use segue_journal::{
     Disk, Home, Session,
+    base::BASE,
     disk::parent,
     home::Located,
     inbox,
@@ -214,6 +215,17 @@ fn check(bundle: &Path, manifest: &Manifest, home: &Home, staging: &Staging) -> 
         let entry = |entry: &str| format!("{name}/{entry}");
         verify(&part).map_err(|(file, why)| refuse(&entry(file), Why::Session(why)))?;
     }
+    for layer in session.layers().map_err(|e| broken(JOURNAL, e))?.iter().skip(1) {
+        let entry = |entry: &str| format!("{BASE}/{entry}");
+        // Nothing outside of the bundle may be meant.
+        if !layer.dir.starts_with(staging.session()) {
+            let why = "the session that it begins with is not in the bundle".to_owned();
+            return Err(refuse(&entry(JOURNAL), Why::Session(why)));
+        }
+        let part =
+            Session::open(Arc::clone(disk), &layer.dir).map_err(|e| broken(JOURNAL, e))?;
+        verify(&part).map_err(|(file, why)| refuse(&entry(file), Why::Session(why)))?;
+    }
     Ok(session)
 }
 
@@ -237,6 +249,7 @@ fn verify(session: &Session) -> std::result::Result<(), (&'static str, String)> 
             Problem::Damaged(damage) => {
                 (JOURNAL, format!("line {}: {}", damage.line, damage.finding))
             }
+            Problem::Base { error } => (JOURNAL, error.to_string()),
             Problem::Blob { line, error } => (JOURNAL, format!("line {line}: {error}")),
             Problem::Identity { .. } => {
                 (IDENTITY, "it does not say what the journal says".to_owned())

@@ -1,7 +1,10 @@
 //! Which names a bundle may hold. One list for both sides, so that nothing is exported that an
 //! import refuses.
 
-use segue_journal::session::{IDENTITY, JOURNAL, MEMBERS, REVIEWERS};
+use segue_journal::{
+    base::BASE,
+    session::{IDENTITY, JOURNAL, MEMBERS, REVIEWERS},
+};
 
 /// What one component of a path may have, everywhere.
 const MAX_COMPONENT: usize = 255;
@@ -50,6 +53,12 @@ pub(crate) fn is_session_file(path: &str) -> bool {
             let within = [REVIEWERS, MEMBERS].iter().any(|dir| rest.starts_with(dir));
             !name.starts_with('.') && !within && is_session_file(rest)
         }),
+        // What it begins with, of another session.
+        Some((BASE, rest)) => match rest.split_once('/') {
+            None => [IDENTITY, JOURNAL].contains(&rest),
+            Some(("blobs" | BASE, _)) => is_session_file(rest),
+            Some(_) => false,
+        },
         Some(_) => false,
     }
 }

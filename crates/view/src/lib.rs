@@ -13,6 +13,7 @@
 //! Texts of agents and of other people's machines are hostile until proven otherwise: whatever is
 //! printed has gone through [`style::sanitize`].
 
+pub mod compare;
 pub mod crew;
 pub mod dashboard;
 pub mod index;

@@ -243,6 +243,7 @@ impl Out<'_> {
             | Body::ReviewerStopped(_)
             | Body::DoneSignalled(_)
             | Body::WorkCommitted(_)
+            | Body::WorkAccepted(_)
             | Body::MessageSent(_)
             | Body::MessageDelivered(_) => self.review(event),
             Body::TasksRead(_)

@@ -1,11 +1,13 @@
 //! Every command: a file, an `Args`, a `run`.
 
+mod accept;
 mod agents;
 mod ask;
 mod attach;
 mod bridge;
 mod caps;
 mod carry;
+mod compare;
 mod config;
 mod crew;
 mod dashboard;
@@ -28,6 +30,7 @@ mod pair;
 mod pick;
 mod place;
 mod relist;
+mod replay;
 mod resume;
 mod rewind;
 mod rm;
@@ -51,6 +54,9 @@ pub(crate) enum Command {
     Handoff(handoff::Args),
     Rewind(rewind::Args),
     Fork(fork::Args),
+    Replay(Box<replay::Args>),
+    Compare(compare::Args),
+    Accept(accept::Args),
     Export(export::Args),
     Import(import::Args),
     List(list::Args),
@@ -88,6 +94,9 @@ impl Command {
             Self::Handoff(args) => handoff::run(context, &args),
             Self::Rewind(args) => rewind::run(context, args),
             Self::Fork(args) => fork::run(context, args),
+            Self::Replay(args) => replay::run(context, &args),
+            Self::Compare(args) => compare::run(context, &args),
+            Self::Accept(args) => accept::run(context, &args),
             Self::Export(args) => export::run(context, &args),
             Self::Import(args) => import::run(context, &args),
             Self::List(args) => list::run(context, &args),

@@ -7,6 +7,8 @@ mod save;
 
 use segue_core::Permission;
 
+pub(crate) use rerun::{start_of, task};
+
 use crate::{
     commands::{
         caps::CapFlags,

@@ -1,9 +1,10 @@
 //! `segue rm`: remove a session for good.
 
 use segue_core::{Exit, state::Phase};
+use segue_journal::home::Located;
 use segue_loops::worktree::Leavings;
 use segue_runner::tmux::Tmux;
-use segue_view::style;
+use segue_view::{select::Found, style};
 use serde_json::json;
 
 use crate::{
@@ -44,6 +45,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         };
         chosen.push((found, at));
     }
+    check_needed(context, &chosen)?;
     let mut losses = Vec::new();
     for (found, _) in &chosen {
         let selector = found.selector();
@@ -101,6 +103,23 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         say(&format!("removed {}", removed.join(", ")));
     }
     Ok(Exit::Done)
+}
+
+/// A session that another one begins with stays as long as that one.
+fn check_needed(context: &Context, chosen: &[(Found, Located)]) -> Result<(), CommandError> {
+    for (found, at) in chosen {
+        let mut others = context.home.begun_with(at)?;
+        others.retain(|other| !chosen.iter().any(|(_, at)| at == other));
+        let Some(other) = others.first() else { continue };
+        let numbers = context.home.numbers()?;
+        let number = numbers.iter().find(|(_, at)| at == other).map(|(number, _)| *number);
+        let other = number.map_or_else(|| other.id.to_string(), |number| number.to_string());
+        let selector = found.selector();
+        let message = format!("session {other} begins with a part of session {selector}");
+        return Err(CommandError::usage(message)
+            .hint(format!("remove both: segue rm {selector} {other}")));
+    }
+    Ok(())
 }
 
 fn confirmed(sessions: &[String], loses: bool) -> Result<bool, CommandError> {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use segue_core::{
-    Permission,
+    Exit, Permission,
     identity::{LoopKind, RepoRef},
     selector::check_name,
 };
@@ -277,12 +277,28 @@ pub(crate) fn launch_new(
     manner: Manner,
     begin: Begin<'_>,
 ) -> CommandResult {
+    launch_numbered(context, config, new, worker, manner, begin).map(|(exit, _)| exit)
+}
+
+/// The same, and says which session it is.
+pub(crate) fn launch_numbered(
+    context: &Context,
+    config: &Config,
+    new: NewSession,
+    worker: Worker,
+    manner: Manner,
+    begin: Begin<'_>,
+) -> Result<(Exit, u64), CommandError> {
     // Before there is a session that could not be started.
     worker.check_price(new.caps)?;
     let mut left_behind = 0;
     if new.worktree {
         check_git(&new.workspace)?;
-        left_behind = segue_workspace::worktree::uncommitted(&new.workspace).unwrap_or(0);
+        // Where files are brought back, what is there now is not what it begins with.
+        left_behind = match begin.files {
+            Some(_) => 0,
+            None => segue_workspace::worktree::uncommitted(&new.workspace).unwrap_or(0),
+        };
     }
     let (agent, permission) = (new.agent.clone(), new.permission);
     let limit_key = limit_key(&agent, new.model.as_deref());
@@ -319,12 +335,12 @@ pub(crate) fn launch_new(
     if manner.tmux {
         // Whoever works on it from now on needs its lock.
         drop(session);
-        return attach::begin(context, number, manner);
+        return attach::begin(context, number, manner).map(|exit| (exit, number));
     }
     let manner = Manner { number: Some(number), ..manner };
     let around = surroundings(context, config, &mut watcher, interrupt, manner);
     let stop = launch::start(session, worker, begin.files, around)?;
-    conclude(context, watcher, &number.to_string(), &dir, &stop)
+    conclude(context, watcher, &number.to_string(), &dir, &stop).map(|exit| (exit, number))
 }
 
 /// What a run needs to know besides its agent and its prompt.

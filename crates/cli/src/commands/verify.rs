@@ -139,6 +139,7 @@ pub(crate) fn describe(problem: &Problem) -> String {
         Problem::Damaged(damage) => {
             format!("journal.jsonl, line {}: {}", damage.line, damage.finding)
         }
+        Problem::Base { error } => error.to_string(),
         Problem::Blob { line, error } => format!("journal.jsonl, line {line}: {error}"),
         Problem::Identity { error: Some(error) } => error.to_string(),
         Problem::Identity { error: None } => {

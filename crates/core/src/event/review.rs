@@ -117,6 +117,19 @@ pub struct WorkCommitted {
     pub failed: Option<String>,
 }
 
+/// What the session made was taken over into another directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkAccepted {
+    /// The checkpoint that has it.
+    pub commit: String,
+    #[schemars(with = "String")]
+    pub into: std::path::PathBuf,
+    /// How many files were changed there.
+    pub files: u64,
+    /// The ref that keeps what was there before.
+    pub safety: String,
+}
+
 /// One participant, or a person, has something to say to another. The event's `id` is the
 /// message's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -25,6 +25,11 @@ impl Out<'_> {
                 self.one(0, (Paint::Cyan, "⚑"), Paint::Plain, &text);
             }
             Body::WorkCommitted(done) => self.committed(done),
+            Body::WorkAccepted(taken) => {
+                let files = crate::style::count(taken.files, "file");
+                let text = format!("taken over into {}: {files}", taken.into.display());
+                self.one(0, (Paint::Green, "✔"), Paint::Plain, &sanitize(&text));
+            }
             Body::MessageSent(sent) => {
                 let id = event.id.as_deref().map(short).unwrap_or_default();
                 let who = format!("{} → {}", sanitize(&sent.from), sanitize(&sent.to));

@@ -5,7 +5,7 @@ use segue_journal::Session;
 use segue_loops::{branch, reproduce};
 use segue_view::{
     select::Found,
-    steps::{step_json, step_line},
+    steps::{StepJson, StepList},
 };
 use serde_json::json;
 
@@ -29,15 +29,20 @@ pub(super) fn run(
     // What can't be replayed is said before it is shown.
     session.base_at(&mark).map_err(|error| branch_error(error.into(), &selector))?;
     let style = context.out();
+    let list = StepList::new(&style);
+    if !context.json {
+        print(&list.head());
+    }
     let mut reused = 0;
     session.steps(|step| {
         if step.index > mark.index {
             return;
         }
         reused += 1;
+        let left_behind = !session.state().on_path(step.turn);
         match context.json {
-            true => print(&step_json(&step, session.state()).to_string()),
-            false => print(&step_line(&step, session.state(), &style)),
+            true => print(&serde_json::to_string(&StepJson::of(&step, left_behind)).unwrap_or_default()),
+            false => print(&list.line(&step, left_behind)),
         }
     })?;
     if !context.json {

@@ -1,6 +1,6 @@
 //! `segue replay --mode rerun`: an agent does the work again, told what was recorded.
 
-use segue_core::{event::SessionStopped, identity::How};
+use segue_core::identity::How;
 use segue_journal::Session;
 use segue_loops::{
     branch::{self, With},
@@ -14,16 +14,103 @@ use super::{
 };
 use crate::{
     commands::{
-        fork::{branch_error, can_have_worktree},
+        diff,
+        fork::branch_error,
         go_on::say_plan,
         place,
-        run::{Begin, Manner, check_free, launch_new},
+        run::{Begin, Manner, check_free, check_git, launch_numbered},
         worker::{Wishes, hire, known_agent, no_such_agent},
     },
-    context::Context,
+    context::{Context, say},
     error::{CommandError, CommandResult},
 };
 
 /// What the agent is told besides: what it reads about is not there.
-const FROM_THE_START: &str = "The files are as they were before any of the work that was told above: \
-     nothing of it is there.";
+const FROM_THE_START: &str = "The files are as they were before any of this work was done: nothing of \
+     what is told about it is there.";
+
+pub(super) fn run(
+    context: &Context,
+    args: &Args,
+    session: &Session,
+    found: &Found,
+) -> CommandResult {
+    let selector = found.selector();
+    let word = args.agent.as_deref().unwrap_or_default();
+    let agent = known_agent(word).ok_or_else(|| no_such_agent(word))?;
+    let save = Save::parse(context, args.save.as_deref(), args.force)?;
+    check_free(context, save.name())?;
+    let config = context.config()?;
+    let place = place::find(context, session, None)?;
+    check_git(&place.dir)?;
+    let keeper = Keeper::new(session, &place.dir, config.checkpoints());
+    let wrong = |error| branch_error(error, &selector);
+    let step = args.from_step.as_deref();
+    let branch = branch::leave(session, &keeper, step, How::Replayed).map_err(wrong)?;
+    let files = start_of(session, &keeper);
+    let prompt = task(session, args.prompt.as_deref())?;
+    let mut lines = vec![format!("⟳ rerun #{selector} by {agent}")];
+    let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
+    let (last, id) = (branch.mark.index, branch.mark.id.short());
+    line("context", format!("what is recorded up to step {last} ({id})"));
+    line("files", match &files {
+        Some(_) => "a worktree of its own, as before turn 1".to_owned(),
+        None => "a worktree of its own, as last committed: the start was not kept".to_owned(),
+    });
+    line("prompt", prompt.lines().next().unwrap_or_default().to_owned());
+    if !context.json {
+        say_plan(context, &lines);
+    }
+    let state = session.state();
+    let same = agent == state.agent();
+    let model = args.model.as_deref().or_else(|| state.model().filter(|_| same));
+    let wishes = Wishes { model, permission: args.permission, fresh: false };
+    let (model, worker) = hire(context, &config, &agent, wishes)?;
+    let with = With {
+        agent,
+        model,
+        permission: args.permission.unwrap_or_else(|| state.permission()),
+        prompt: format!("{prompt}\n\n{FROM_THE_START}"),
+        workspace: place.dir,
+        worktree: true,
+        caps: config.caps().overridden_by(args.caps.caps()),
+        name: save.name().map(str::to_owned),
+        sealed: false,
+        segue: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    let new = branch.session(session, with).map_err(wrong)?;
+    let begin = Begin { files, ..Begin::default() };
+    let (exit, number) =
+        launch_numbered(context, &config, new, worker, Manner::default(), begin)?;
+    if let Some(file) = save::write(context, &save, number)? {
+        say(&format!("  written to {}", file.display()));
+    }
+    if args.compare {
+        diff::between(context, &selector, &number.to_string())?;
+    }
+    Ok(exit)
+}
+
+/// The files that the session began with.
+pub(crate) fn start_of(session: &Session, keeper: &Keeper) -> Option<String> {
+    let commit = session.state().first_checkpoint.as_ref()?.commit.clone()?;
+    let kept = keeper.snapshots().ok()?.exists(&commit).unwrap_or_default();
+    kept.then_some(commit)
+}
+
+/// What is to be done again.
+pub(crate) fn task(session: &Session, named: Option<&str>) -> Result<String, CommandError> {
+    if let Some(prompt) = named {
+        return match prompt.trim().is_empty() {
+            true => Err(CommandError::usage("the prompt is empty")),
+            false => Ok(prompt.to_owned()),
+        };
+    }
+    let state = session.state();
+    let unreadable = || CommandError::failed("the session can't be read");
+    let identity = state.identity.as_ref().ok_or_else(unreadable)?;
+    Ok(match &identity.packet {
+        Some(packet) => packet.objective.clone(),
+        None => session.text(&identity.prompt)?,
+    })
+}

@@ -1,0 +1,257 @@
+//! `segue compare`: the same task from the same state, given to several agents side by side.
+
+use std::{path::Path, thread};
+
+use segue_core::{
+    Exit, Permission,
+    event::SessionStopped,
+    identity::{How, Lineage},
+};
+use segue_journal::{LockedSession, Session, home::NewSession};
+use segue_loops::{
+    branch::{self, With},
+    keep::Keeper,
+    launch::{self, LaunchError, Worker},
+};
+use segue_runner::Interrupt;
+use segue_view::{
+    compare::{Contender, table},
+    select::Found,
+    style,
+};
+use serde_json::json;
+
+use crate::{
+    commands::{
+        caps::CapFlags,
+        fork::{self, branch_error},
+        go_on::say_plan,
+        place,
+        replay::{start_of, task},
+        run::{Manner, check_git, surroundings},
+        worker::{Wishes, hire, known_agent, no_such_agent},
+    },
+    config::{Config, words},
+    context::{Context, print, say},
+    error::{CommandError, CommandResult},
+    observe::Watcher,
+};
+
+/// Give the same task to several agents, each in a worktree of its own
+///
+/// All of them begin with the files that the session began with, or with those of a step, and get
+/// the same prompt. They work at the same time. `segue accept` takes over what one of them made.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  segue compare 7 --agents claude,codex,gemini
+  segue compare 7 --agents claude,native \"Do it without a new dependency\"
+  segue compare 7 --agents codex,gemini --from-step 12 \"Go on with the tests\"
+  segue accept 9                                what session 9 made is taken over")]
+pub(crate) struct Args {
+    /// A number, a name, an id or the start of one, a path, or @latest
+    session: String,
+    /// What to do [default: what the session was asked first]
+    prompt: Option<String>,
+    /// Who tries: claude,codex,gemini; the same one can be named twice
+    #[arg(long, value_name = "AGENTS", required = true)]
+    agents: String,
+    /// All of them know what was said and done up to this step, and have its files
+    #[arg(long, value_name = "STEP", requires = "prompt")]
+    from_step: Option<String>,
+    /// What the agents may do: read-only, edit or full [default: as before]
+    #[arg(long, value_name = "WHAT")]
+    permission: Option<Permission>,
+    /// The model of the native agent, where it is one of them
+    #[arg(long, short, value_name = "MODEL")]
+    model: Option<String>,
+    #[command(flatten)]
+    caps: CapFlags,
+}
+
+/// Who tries, and in which session.
+struct Try {
+    agent: String,
+    number: u64,
+    session: LockedSession,
+    worker: Worker,
+}
+
+pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
+    let config = context.config()?;
+    let found = context.find(Some(&args.session))?;
+    let session = fork::open(context, &found, "compared")?;
+    let place = place::find(context, &session, None)?;
+    check_git(&place.dir)?;
+    let named = words(&args.agents);
+    let agents: Result<Vec<String>, CommandError> =
+        named.iter().map(|word| known_agent(word).ok_or_else(|| no_such_agent(word))).collect();
+    let agents = agents?;
+    if agents.is_empty() {
+        return Err(CommandError::usage("--agents names nobody"));
+    }
+    let keeper = Keeper::new(&session, &place.dir, config.checkpoints());
+    let prompt = task(&session, args.prompt.as_deref())?;
+    // Everybody has to be able to work before anybody begins.
+    let mut hired = Vec::new();
+    for agent in &agents {
+        let same = agent == session.state().agent();
+        let model = args.model.as_deref().filter(|_| agent == "native");
+        let model = model.or_else(|| session.state().model().filter(|_| same));
+        let wishes = Wishes { model, permission: args.permission, fresh: false };
+        hired.push(hire(context, &config, agent, wishes)?);
+    }
+    let files = match &args.from_step {
+        None => start_of(&session, &keeper),
+        Some(step) => {
+            let branch = branch::leave(&session, &keeper, Some(step), How::Forked)
+                .map_err(|error| branch_error(error, &found.selector()))?;
+            branch.files.commit().map(str::to_owned)
+        }
+    };
+    if !context.json {
+        say_plan(context, &plan(&found, &agents, &prompt, files.as_deref(), args));
+    }
+    let interrupt = Interrupt::install()?;
+    let mut tries = Vec::new();
+    for (agent, (model, worker)) in agents.into_iter().zip(hired) {
+        let with = With {
+            agent: agent.clone(),
+            model,
+            permission: args.permission.unwrap_or_else(|| session.state().permission()),
+            prompt: prompt.clone(),
+            workspace: place.dir.clone(),
+            worktree: true,
+            caps: config.caps().overridden_by(args.caps.caps()),
+            name: None,
+            sealed: false,
+            segue: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let new = new_session(&session, &keeper, &found, args.from_step.as_deref(), with)?;
+        worker.check_price(new.caps)?;
+        let mut watcher = Watcher::quiet(context);
+        let manner = Manner::default();
+        let around = surroundings(context, &config, &mut watcher, interrupt.clone(), manner);
+        let (session, number) = launch::create(&context.home, new, &around)?;
+        tries.push(Try { agent, number, session, worker });
+    }
+    let contenders = side_by_side(context, &config, tries, files.as_deref(), &interrupt)?;
+    show(context, &found, &contenders)
+}
+
+fn plan(
+    found: &Found,
+    agents: &[String],
+    prompt: &str,
+    files: Option<&str>,
+    args: &Args,
+) -> Vec<String> {
+    let mut lines = vec![format!("⇉ compare on #{}: {}", found.selector(), agents.join(", "))];
+    let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
+    line("prompt", prompt.lines().next().unwrap_or_default().to_owned());
+    let place = format!("{} of their own", style::count(agents.len() as u64, "worktree"));
+    line("files", match (files, &args.from_step) {
+        (None, _) => format!("{place}, as last committed: what was there then was not kept"),
+        (Some(_), None) => format!("{place}, as before turn 1"),
+        (Some(_), Some(step)) => format!("{place}, as at step {step}"),
+    });
+    lines
+}
+
+/// Like the session that is compared on: with what it knew at the step, or with nothing of it.
+fn new_session(
+    session: &Session,
+    keeper: &Keeper,
+    found: &Found,
+    step: Option<&str>,
+    with: With,
+) -> Result<NewSession, CommandError> {
+    let wrong = |error| branch_error(error, &found.selector());
+    if step.is_some() {
+        let branch = branch::leave(session, keeper, step, How::Forked).map_err(wrong)?;
+        return branch.session(session, with).map_err(wrong);
+    }
+    let unreadable = || CommandError::failed("the session can't be read");
+    let identity = session.state().identity.as_ref().ok_or_else(unreadable)?;
+    let lineage = Some(Lineage::new(session.id(), How::Forked));
+    Ok(NewSession { lineage, ..with.session(identity) })
+}
+
+/// Lets all of them work at the same time, and says when one has stopped.
+fn side_by_side(
+    context: &Context,
+    config: &Config,
+    tries: Vec<Try>,
+    files: Option<&str>,
+    interrupt: &Interrupt,
+) -> Result<Vec<Contender>, CommandError> {
+    let worked = thread::scope(|scope| {
+        let threads: Vec<_> = tries
+            .into_iter()
+            .map(|one| {
+                let interrupt = interrupt.clone();
+                scope.spawn(move || {
+                    let (agent, number) = (one.agent.clone(), one.number);
+                    let dir = one.session.session().dir().to_owned();
+                    let done = work(context, config, one, files, interrupt);
+                    say(&match &done {
+                        Ok(stop) => format!("· #{number} {agent}: {}", stop.message),
+                        Err(error) => format!("· #{number} {agent}: {error}"),
+                    });
+                    (agent, number, dir, done)
+                })
+            })
+            .collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect::<Vec<_>>()
+    });
+    let mut contenders = Vec::new();
+    for (agent, number, dir, done) in worked {
+        if let Err(error) = done {
+            say(&format!("note: #{number} {agent} could not work: {error}"));
+        }
+        contenders.push(contender(context, number, &dir)?);
+    }
+    Ok(contenders)
+}
+
+fn work(
+    context: &Context,
+    config: &Config,
+    one: Try,
+    files: Option<&str>,
+    interrupt: Interrupt,
+) -> Result<SessionStopped, LaunchError> {
+    let mut watcher = Watcher::quiet(context);
+    let manner = Manner { number: Some(one.number), ..Manner::default() };
+    let around = surroundings(context, config, &mut watcher, interrupt, manner);
+    launch::start(one.session, one.worker, files.map(str::to_owned), around)
+}
+
+/// What somebody has made of it.
+fn contender(context: &Context, number: u64, dir: &Path) -> Result<Contender, CommandError> {
+    let session = Session::open(context.home.disk().clone(), dir)?;
+    let state = session.state();
+    let workspace = state.workspace().map(Path::to_owned).unwrap_or_default();
+    let keeper = Keeper::new(&session, &workspace, context.config()?.checkpoints());
+    let ends = (&state.first_checkpoint, &state.checkpoint);
+    let files = match ends {
+        (Some(first), Some(last)) => match (&first.commit, &last.commit, keeper.snapshots()) {
+            (Some(first), Some(last), Ok(kept)) => kept.changes(first, last, 1000).ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut steps = 0;
+    session.landmarks(&mut |_| steps += 1)?;
+    Ok(Contender::of(state, number, steps, files.map(|(_, total)| total as u64)))
+}
+
+fn show(context: &Context, found: &Found, contenders: &[Contender]) -> CommandResult {
+    if context.json {
+        context.print_json(&json!({ "source": found.selector(), "sessions": contenders }))?;
+    } else {
+        print(&table(contenders, &context.out()));
+        say("segue diff A B shows two of them side by side; segue accept N takes one over");
+    }
+    let done = contenders.iter().any(Contender::is_done);
+    Ok(if done { Exit::Done } else { Exit::Failed })
+}
