@@ -15,6 +15,8 @@
 
 pub mod crew;
 pub mod dashboard;
+pub mod diff;
+pub mod graph;
 pub mod index;
 pub mod json;
 pub mod picker;
@@ -24,6 +26,7 @@ pub mod row;
 pub mod select;
 pub mod show;
 pub mod status_lines;
+pub mod steps;
 pub mod style;
 pub mod table;
 pub mod tasks;

@@ -10,6 +10,7 @@ mod config;
 mod crew;
 mod dashboard;
 mod demo;
+mod diff;
 mod doctor;
 mod edited;
 mod export;
@@ -56,6 +57,7 @@ pub(crate) enum Command {
     List(list::Args),
     Show(show::Args),
     Log(log::Args),
+    Diff(diff::Args),
     Watch(watch::Args),
     Bridge(bridge::Args),
     Attach(attach::Args),
@@ -93,6 +95,7 @@ impl Command {
             Self::List(args) => list::run(context, &args),
             Self::Show(args) => show::run(context, &args),
             Self::Log(args) => log::run(context, &args),
+            Self::Diff(args) => diff::run(context, &args),
             Self::Watch(args) => watch::run(context, &args),
             Self::Attach(args) => attach::run(context, &args),
             Self::Stop(args) => stop::run(context, &args),
