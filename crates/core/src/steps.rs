@@ -9,6 +9,9 @@
 //! that came before it: where two ids are equal, so are the histories. When it happened and what it
 //! cost is no part of the id: that is accounting, and differs from one time to the next.
 
+pub mod align;
+mod branches;
+mod totals;
 mod word;
 
 use std::fmt;
@@ -24,6 +27,8 @@ use crate::{
     usage::{Micros, Usage},
 };
 
+pub use branches::{Branches, Path, Run};
+pub use totals::Totals;
 pub use word::{NoStep, Search};
 
 /// The name of a step: 64 hex digits.
@@ -99,7 +104,7 @@ impl JsonSchema for StepId {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
     /// What an agent was asked.

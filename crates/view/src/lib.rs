@@ -16,6 +16,8 @@
 pub mod compare;
 pub mod crew;
 pub mod dashboard;
+pub mod diff;
+pub mod graph;
 pub mod index;
 pub mod json;
 pub mod picker;
@@ -25,6 +27,7 @@ pub mod row;
 pub mod select;
 pub mod show;
 pub mod status_lines;
+pub mod steps;
 pub mod style;
 pub mod table;
 pub mod tasks;

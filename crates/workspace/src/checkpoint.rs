@@ -20,6 +20,7 @@
 
 mod open;
 mod query;
+mod stat;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use std::path::PathBuf;
 
 pub use self::open::{Opened, Unable};
 pub use self::query::{Change, Status};
+pub use self::stat::Lines;
 use crate::git::{self, GitError, Place};
 use crate::index::{EXEC, Entries, LINK, REPO};
 use crate::manifest::{Manifest, Nested, Usual, most_frequent};

@@ -13,7 +13,7 @@ mod scan;
 mod testing;
 pub mod worktree;
 
-pub use checkpoint::{Change, Opened, SnapshotError, Snapshots, Status, Taken, Unable};
+pub use checkpoint::{Change, Lines, Opened, SnapshotError, Snapshots, Status, Taken, Unable};
 pub use git::GitError;
 pub use remote::RemoteError;
 pub use repo::{Kind, Repo, RepoError, identify};

@@ -12,6 +12,7 @@ mod config;
 mod crew;
 mod dashboard;
 mod demo;
+mod diff;
 mod doctor;
 mod edited;
 mod export;
@@ -62,6 +63,7 @@ pub(crate) enum Command {
     List(list::Args),
     Show(show::Args),
     Log(log::Args),
+    Diff(diff::Args),
     Watch(watch::Args),
     Bridge(bridge::Args),
     Attach(attach::Args),
@@ -102,6 +104,7 @@ impl Command {
             Self::List(args) => list::run(context, &args),
             Self::Show(args) => show::run(context, &args),
             Self::Log(args) => log::run(context, &args),
+            Self::Diff(args) => diff::run(context, &args),
             Self::Watch(args) => watch::run(context, &args),
             Self::Attach(args) => attach::run(context, &args),
             Self::Stop(args) => stop::run(context, &args),

@@ -6,8 +6,8 @@ use crate::event::{
     ToolCalled, ToolReturned, TurnEnded, TurnStarted, UsageReported,
 };
 
-#[derive(Default)]
-struct Journal {
+#[derive(Clone, Default)]
+pub(super) struct Journal {
     fold: Steps,
     seq: u64,
     turn: u32,
@@ -15,7 +15,7 @@ struct Journal {
 }
 
 impl Journal {
-    fn add(&mut self, id: &str, body: impl Into<Body>) -> &mut Self {
+    pub(super) fn add(&mut self, id: &str, body: impl Into<Body>) -> &mut Self {
         self.seq += 1;
         let event = Event {
             seq: self.seq,
@@ -30,41 +30,41 @@ impl Journal {
         self
     }
 
-    fn prompt(&mut self, text: &str) -> &mut Self {
+    pub(super) fn prompt(&mut self, text: &str) -> &mut Self {
         self.turn += 1;
         self.add("", TurnStarted::new(Payload::inline(text), Cause::Person))
     }
 
-    fn text(&mut self, text: &str) -> &mut Self {
+    pub(super) fn text(&mut self, text: &str) -> &mut Self {
         self.add("", TextWritten { text: Payload::inline(text), partial: false })
     }
 
-    fn call(&mut self, id: &str) -> &mut Self {
+    pub(super) fn call(&mut self, id: &str) -> &mut Self {
         self.add(id, ToolCalled { name: "shell".into(), input: Payload::inline("{}") })
     }
 
-    fn asked(&mut self) -> &mut Self {
+    pub(super) fn asked(&mut self) -> &mut Self {
         self.add("", ModelCalled { model: "m".into(), attempt: 1, messages: 1 })
     }
 
-    fn replied(&mut self) -> &mut Self {
+    pub(super) fn replied(&mut self) -> &mut Self {
         let usage = Usage { input: 5, ..Usage::default() };
         let (model, stop) = ("m".into(), ModelStop::EndTurn);
         let cost_micros = Some(Micros(7));
         self.add("", ModelReplied { model, stop, usage, cost_micros, reply_id: None })
     }
 
-    fn returned(&mut self, id: &str, output: &str) -> &mut Self {
+    pub(super) fn returned(&mut self, id: &str, output: &str) -> &mut Self {
         let output = Payload::inline(output);
         let (name, status) = ("shell".into(), ToolStatus::Done);
         self.add(id, ToolReturned { name, status, output, exit: Some(0), touched: Vec::new() })
     }
 
-    fn ended(&mut self) -> &mut Self {
+    pub(super) fn ended(&mut self) -> &mut Self {
         self.add("", TurnEnded::with(Outcome::Finished))
     }
 
-    fn steps(&mut self) -> Vec<Step> {
+    pub(super) fn steps(&mut self) -> Vec<Step> {
         let steps = &mut self.steps;
         std::mem::take(&mut self.fold).finish(&mut |step| steps.push(step));
         std::mem::take(&mut self.steps)
