@@ -170,7 +170,11 @@ fn with_changes(
 
 /// The checkpoint of a turn: what the journal says that it is, since the ref may be another's who
 /// has a copy of this session.
-pub(crate) fn files_of(session: &Session, keeper: &Keeper, turn: u32) -> Result<String, RewindError> {
+pub(crate) fn files_of(
+    session: &Session,
+    keeper: &Keeper,
+    turn: u32,
+) -> Result<String, RewindError> {
     let mut found = None;
     if turn == 0 {
         found = session.state().first_checkpoint.as_ref().and_then(|first| first.commit.clone());

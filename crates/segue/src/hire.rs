@@ -73,10 +73,7 @@ pub enum HireError {
 }
 
 /// Someone to do the work, and the model's full name where it is ours to say.
-pub fn hire(
-    wanted: &Wanted<'_>,
-    terms: Terms<'_>,
-) -> Result<(Option<String>, Worker), HireError> {
+pub fn hire(wanted: &Wanted<'_>, terms: Terms<'_>) -> Result<(Option<String>, Worker), HireError> {
     if wanted.agent == NATIVE {
         let (model, native) = native(wanted, terms)?;
         return Ok((Some(model), Worker::Native(native)));
@@ -135,13 +132,9 @@ fn installed(vendor: &dyn Vendor, world: &World) -> Result<Program, HireError> {
 }
 
 /// The model by its full name, and the agent's parts around it.
-pub fn native(
-    wanted: &Wanted<'_>,
-    terms: Terms<'_>,
-) -> Result<(String, NativeConfig), HireError> {
+pub fn native(wanted: &Wanted<'_>, terms: Terms<'_>) -> Result<(String, NativeConfig), HireError> {
     let text = wanted.model.unwrap_or("script");
-    let spec =
-        ModelSpec::parse(text).map_err(|error| HireError::NoSuchModel(error.to_string()))?;
+    let spec = ModelSpec::parse(text).map_err(|error| HireError::NoSuchModel(error.to_string()))?;
     // A session is resumed from any directory: its script has to be found from there.
     let spec = match spec {
         ModelSpec::Script(Some(file)) => {

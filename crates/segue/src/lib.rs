@@ -28,6 +28,7 @@
 
 mod agent;
 mod error;
+mod file;
 pub mod hire;
 mod run;
 mod runs;

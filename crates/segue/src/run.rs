@@ -20,7 +20,6 @@ use segue_loops::{
     reproduce::{self, Findings},
 };
 use segue_runner::supervisor::stop;
-use segue_share::{ImportOptions, foreign};
 
 use crate::{
     Runs,
@@ -97,11 +96,7 @@ impl Run {
         let me = self.runs.me();
         let (mut locked, _) = session.lock(&me, Arc::clone(self.runs.clock()))?;
         let resumed = SessionResumed {
-            by: Process {
-                pid: me.pid,
-                host: me.host,
-                segue: env!("CARGO_PKG_VERSION").to_owned(),
-            },
+            by: Process { pid: me.pid, host: me.host, segue: env!("CARGO_PKG_VERSION").to_owned() },
             caps: locked.state().caps,
             plan: Vec::new(),
             crashed: locked.state().phase == segue_core::state::Phase::Running,
@@ -294,7 +289,11 @@ impl Run {
         let source = self.number.map_or_else(|| self.id().to_string(), |number| number.to_string());
         let done = format!("replayed {steps} steps of session {source}: nobody was called");
         let prompt = self.prompt()?;
-        self.make(branch, With { name, ..self.with(prompt)? }, vec![stop(Reason::Done, done).into()])
+        self.make(
+            branch,
+            With { name, ..self.with(prompt)? },
+            vec![stop(Reason::Done, done).into()],
+        )
     }
 
     /// A new run that begins with the steps of this one, up to one of them, and waits for somebody
@@ -316,7 +315,7 @@ impl Run {
     pub fn leave(&self, step: Option<&str>, how: How) -> Result<Branch> {
         let session = self.session()?;
         let dir = session.state().workspace().map(Path::to_owned).unwrap_or_default();
-        let keeper = Keeper::new(session, &dir, Checkpoints::Auto);
+        let keeper = Keeper::new(session, &dir, Checkpoints::default());
         Ok(branch::leave(session, &keeper, step, how)?)
     }
 

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use segue_core::{selector::Selector, state::Phase};
+use segue_core::selector::Selector;
 use segue_journal::{Clock, Home, RealDisk, Session, lock::Holder, system_clock};
 use segue_view::{index::Index, select};
 
@@ -75,7 +75,7 @@ impl Runs {
     pub fn load(&self, word: impl AsRef<Path>) -> Result<Run> {
         let path = word.as_ref();
         if path.is_file() {
-            return crate::run::load_file(self, path);
+            return crate::file::load(self, path);
         }
         let text = path.to_string_lossy();
         let no_run = |why: String| Error::NoRun { word: text.clone().into_owned(), why };
@@ -109,9 +109,4 @@ impl Runs {
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         Holder { pid: std::process::id(), host, since: (self.clock)() }
     }
-}
-
-/// Whether somebody works on a session, or has until they were killed.
-pub(crate) fn is_running(session: &Session) -> bool {
-    session.state().phase == Phase::Running
 }

@@ -222,8 +222,7 @@ fn check(bundle: &Path, manifest: &Manifest, home: &Home, staging: &Staging) -> 
             let why = "the session that it begins with is not in the bundle".to_owned();
             return Err(refuse(&entry(JOURNAL), Why::Session(why)));
         }
-        let part =
-            Session::open(Arc::clone(disk), &layer.dir).map_err(|e| broken(JOURNAL, e))?;
+        let part = Session::open(Arc::clone(disk), &layer.dir).map_err(|e| broken(JOURNAL, e))?;
         verify(&part).map_err(|(file, why)| refuse(&entry(file), Why::Session(why)))?;
     }
     Ok(session)

@@ -77,7 +77,8 @@ impl Contender {
 /// One line for each.
 #[must_use]
 pub fn table(contenders: &[Contender], style: &Style) -> String {
-    let heads = ["#", "agent", "status", "proof", "files", "steps", "tokens", "cost", "time", "said"];
+    let heads =
+        ["#", "agent", "status", "proof", "files", "steps", "tokens", "cost", "time", "said"];
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(heads);

@@ -61,8 +61,11 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         None => origin(context, &found, &session)?,
     };
     if session.state().workspace() == Some(into.as_path()) {
-        return Err(CommandError::usage(format!("session {selector} works in {} itself", into.display()))
-            .hint("there is nothing to take over"));
+        return Err(CommandError::usage(format!(
+            "session {selector} works in {} itself",
+            into.display()
+        ))
+        .hint("there is nothing to take over"));
     }
     let keeper = Keeper::new(&session, &into, segue_loops::keep::Checkpoints::Always);
     let wrong = |error: AcceptError| match error {
@@ -83,14 +86,16 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     }
     if refused {
         let files = style::count(plan.conflicts.len() as u64, "file");
-        return Err(CommandError::usage(format!("{files} changed there meanwhile"))
-            .hint(format!("overwrite them, which keeps what is there under a ref: segue accept {selector} --force")));
+        return Err(CommandError::usage(format!("{files} changed there meanwhile")).hint(format!(
+            "overwrite them, which keeps what is there under a ref: segue accept {selector} --force"
+        )));
     }
     if !args.force && ask::confirm("take these files over?") == Some(false) {
         say("nothing was changed");
         return Ok(Exit::Done);
     }
-    let done = accept::accept(session, &keeper, &plan, &context.me(), &context.clock).map_err(wrong)?;
+    let done =
+        accept::accept(session, &keeper, &plan, &context.me(), &context.clock).map_err(wrong)?;
     if context.json {
         context.print_json(&done)?;
     } else {
@@ -123,8 +128,11 @@ fn origin(context: &Context, found: &Found, session: &Session) -> Result<PathBuf
     let identity = session.state().identity.as_ref();
     let from = identity.and_then(|identity| identity.lineage.as_ref()).map(|lineage| lineage.from);
     let Some(from) = from else {
-        return Err(CommandError::usage(format!("session {} comes from no other one", found.selector()))
-            .hint("name the place: --into DIR"));
+        return Err(CommandError::usage(format!(
+            "session {} comes from no other one",
+            found.selector()
+        ))
+        .hint("name the place: --into DIR"));
     };
     let origin = context.find(Some(&from.to_string()))?.open(&context.home)?;
     let dir = origin.state().workspace().map(Path::to_owned).unwrap_or_default();

@@ -149,11 +149,14 @@ fn plan(
     let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
     line("prompt", prompt.lines().next().unwrap_or_default().to_owned());
     let place = format!("{} of their own", style::count(agents.len() as u64, "worktree"));
-    line("files", match (files, &args.from_step) {
-        (None, _) => format!("{place}, as last committed: what was there then was not kept"),
-        (Some(_), None) => format!("{place}, as before turn 1"),
-        (Some(_), Some(step)) => format!("{place}, as at step {step}"),
-    });
+    line(
+        "files",
+        match (files, &args.from_step) {
+            (None, _) => format!("{place}, as last committed: what was there then was not kept"),
+            (Some(_), None) => format!("{place}, as before turn 1"),
+            (Some(_), Some(step)) => format!("{place}, as at step {step}"),
+        },
+    );
     lines
 }
 

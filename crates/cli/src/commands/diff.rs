@@ -50,6 +50,12 @@ pub(crate) struct Args {
     exit_code: bool,
 }
 
+/// Shows how two sessions differ, as `segue diff A B` does.
+pub(crate) fn between(context: &Context, a: &str, b: &str) -> CommandResult {
+    let (a, b) = (a.to_owned(), b.to_owned());
+    run(context, &Args { a, b, files: false, side_by_side: false, exit_code: false })
+}
+
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let (found_a, found_b) = (context.find(Some(&args.a))?, context.find(Some(&args.b))?);
     let (a, b) = (found_a.open(&context.home)?, found_b.open(&context.home)?);

@@ -1,6 +1,6 @@
 //! `segue export`: a session as one file, with everything that going on elsewhere needs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use segue_core::Exit;
 use segue_share::{ExportOptions, GitPart, History, Progress, Stage, export};
@@ -95,6 +95,27 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     }
     say(&format!("segue import {}", done.path.display()));
     Ok(Exit::Done)
+}
+
+/// Writes a session into a file, and says no more of it.
+pub(crate) fn to_file(
+    context: &Context,
+    session: &str,
+    out: &Path,
+    force: bool,
+) -> Result<(), CommandError> {
+    let found = context.find(Some(session))?;
+    let session = found.open(&context.home)?;
+    let options = ExportOptions {
+        force,
+        number: found.number,
+        home: std::env::var_os("HOME").map(PathBuf::from),
+        segue: env!("CARGO_PKG_VERSION").to_owned(),
+        now: context.now(),
+        vendor_files: Vec::new(),
+    };
+    export(&session, None, out, &options, &mut |_| {}).map_err(|error| share_error(&error))?;
+    Ok(())
 }
 
 /// One line at the bottom of a terminal while it takes long.

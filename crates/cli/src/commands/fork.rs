@@ -159,9 +159,8 @@ fn made(
 ) -> CommandResult {
     let config = context.config()?;
     let waits = format!("it was forked after step {}: say what to do", branch.mark.index);
-    let new = branch
-        .session(session, with)
-        .map_err(|error| CommandError::failed(error.to_string()))?;
+    let new =
+        branch.session(session, with).map_err(|error| CommandError::failed(error.to_string()))?;
     let mut watcher = Watcher::quiet(context);
     let interrupt = Interrupt::install()?;
     let around = surroundings(context, &config, &mut watcher, interrupt, Manner::default());
@@ -236,7 +235,8 @@ pub(crate) fn branch_error(error: BranchError, selector: &str) -> CommandError {
         }
         BranchError::Step(error) => CommandError::usage(error.to_string())
             .hint(format!("the steps: segue log {selector} --steps")),
-        BranchError::Unreadable(_) => CommandError::failed(error.to_string())
-            .hint(format!("segue verify {selector}")),
+        BranchError::Unreadable(_) => {
+            CommandError::failed(error.to_string()).hint(format!("segue verify {selector}"))
+        }
     }
 }

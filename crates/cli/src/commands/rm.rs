@@ -116,8 +116,9 @@ fn check_needed(context: &Context, chosen: &[(Found, Located)]) -> Result<(), Co
         let other = number.map_or_else(|| other.id.to_string(), |number| number.to_string());
         let selector = found.selector();
         let message = format!("session {other} begins with a part of session {selector}");
-        return Err(CommandError::usage(message)
-            .hint(format!("remove both: segue rm {selector} {other}")));
+        return Err(
+            CommandError::usage(message).hint(format!("remove both: segue rm {selector} {other}"))
+        );
     }
     Ok(())
 }

@@ -67,7 +67,8 @@ pub(super) fn run(
         surroundings(context, &config, &mut watcher, Interrupt::install()?, Manner::default());
     let (mut made, number) = launch::create(&context.home, new, &around)?;
     let steps = style::count(count, "step");
-    let message = format!("replayed {steps} of session {selector}: no model and no tool was called");
+    let message =
+        format!("replayed {steps} of session {selector}: no model and no tool was called");
     made.append(stop(Reason::Done, message.clone()), Durability::Synced)?;
     drop(made);
     let file = save::write(context, &save, number)?;

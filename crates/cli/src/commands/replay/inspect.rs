@@ -41,7 +41,9 @@ pub(super) fn run(
         reused += 1;
         let left_behind = !session.state().on_path(step.turn);
         match context.json {
-            true => print(&serde_json::to_string(&StepJson::of(&step, left_behind)).unwrap_or_default()),
+            true => {
+                print(&serde_json::to_string(&StepJson::of(&step, left_behind)).unwrap_or_default())
+            }
             false => print(&list.line(&step, left_behind)),
         }
     })?;
@@ -78,8 +80,11 @@ pub(super) fn verify(context: &Context, session: &Session, selector: &str) -> Co
     if context.json {
         return Ok(Exit::Failed);
     }
-    let parts =
-        [("source", &found.source), ("structure", &found.structure), ("accounts", &found.accounting)];
+    let parts = [
+        ("source", &found.source),
+        ("structure", &found.structure),
+        ("accounts", &found.accounting),
+    ];
     for (label, lines) in parts {
         lines.iter().for_each(|line| say(&format!("✗ {label:<9} {line}")));
     }

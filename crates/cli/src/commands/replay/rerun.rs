@@ -53,10 +53,13 @@ pub(super) fn run(
     let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
     let (last, id) = (branch.mark.index, branch.mark.id.short());
     line("context", format!("what is recorded up to step {last} ({id})"));
-    line("files", match &files {
-        Some(_) => "a worktree of its own, as before turn 1".to_owned(),
-        None => "a worktree of its own, as last committed: the start was not kept".to_owned(),
-    });
+    line(
+        "files",
+        match &files {
+            Some(_) => "a worktree of its own, as before turn 1".to_owned(),
+            None => "a worktree of its own, as last committed: the start was not kept".to_owned(),
+        },
+    );
     line("prompt", prompt.lines().next().unwrap_or_default().to_owned());
     if !context.json {
         say_plan(context, &lines);
@@ -80,8 +83,7 @@ pub(super) fn run(
     };
     let new = branch.session(session, with).map_err(wrong)?;
     let begin = Begin { files, ..Begin::default() };
-    let (exit, number) =
-        launch_numbered(context, &config, new, worker, Manner::default(), begin)?;
+    let (exit, number) = launch_numbered(context, &config, new, worker, Manner::default(), begin)?;
     if let Some(file) = save::write(context, &save, number)? {
         say(&format!("  written to {}", file.display()));
     }

@@ -2,11 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::{
-    commands::export,
-    context::Context,
-    error::CommandError,
-};
+use crate::{commands::export, context::Context, error::CommandError};
 
 /// What `--save` said.
 #[derive(Debug)]
