@@ -15,6 +15,7 @@ mod point;
 mod tests;
 mod unwind;
 
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -83,8 +84,18 @@ pub fn add(repo_dir: &Path, path: &Path, branch: &str, base: &str) -> Result<(),
     }
     let mut command = checkout(repo_dir);
     command.args(["worktree", "add", "-q", "--no-track", "-b", branch, "--"]).arg(path).arg(base);
+    let _alone = alone(repo_dir)?;
     git::run(command)?;
     Ok(())
+}
+
+/// Waits until nobody else of us makes a work tree in this repository: git looks at all of them while
+/// it makes one, and fails over one that another git has half made. Ends with what is returned.
+fn alone(repo_dir: &Path) -> Result<Option<File>, WorktreeError> {
+    let common = here(repo_dir, &["rev-parse", "--path-format=absolute", "--git-common-dir"])?;
+    let lock = File::open(common).ok();
+    // Where a directory can't be locked, git's word counts.
+    Ok(lock.filter(|dir| dir.lock().is_ok()))
 }
 
 /// A git that checks files out, with the conversions that the user has set up.
@@ -245,6 +256,7 @@ pub fn rebuild(
     if has(&format!("refs/heads/{branch}"))?.is_some() {
         let mut command = checkout(repo_dir);
         command.args(["worktree", "add", "-q", "--"]).arg(path).arg(branch);
+        let _alone = alone(repo_dir)?;
         git::run(command)?;
     } else {
         let parent = match snapshot {

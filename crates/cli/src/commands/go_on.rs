@@ -355,7 +355,8 @@ fn nothing_to_do(session: &Session, asked: &Request) -> bool {
         && waiting(session) == 0
         && asked.prompt.is_none()
         && asked.rewind.is_none()
-        && state.rewind.under_way.is_none()
+        // The files of a fork are brought back when it is gone on with.
+        && (state.rewind.under_way.is_none() || !state.has_begun())
 }
 
 fn say_nothing_to_do(context: &Context, session: &Session, selector: &str) -> CommandResult {
@@ -364,7 +365,8 @@ fn say_nothing_to_do(context: &Context, session: &Session, selector: &str) -> Co
     if context.json {
         context.print_json(&serde_json::json!({ "session": selector, "nothing_to_do": true }))?;
     } else if rewound {
-        say(&format!("session {selector} was rewound, and waits for what to do instead"));
+        let how = if state.has_begun() { "rewound" } else { "forked" };
+        say(&format!("session {selector} was {how}, and waits for what to do instead"));
         say(&format!("segue resume {selector} \"…\""));
     } else if let Some(tasks) = &state.tasks {
         say(&format!("session {selector} is completed: {} tasks are done", tasks.done()));

@@ -389,6 +389,27 @@ fn a_thousand_messages_arrive_once_and_in_order_while_the_watcher_is_killed() {
 }
 
 #[test]
+fn a_file_that_was_recorded_and_not_moved_counts_once_however_many_come_before_it() {
+    let lab = Lab::new();
+    lab.roster(&format!("{}{}", lab.agent("ada", "--work-ms 10"), lab.agent("dan", "")));
+    lab.segue(&["crew", "up", "--session", "two"]);
+    fs::write(lab.inbox("dan").join("first.md"), "<only once>").unwrap();
+    until("it arrives", || lab.heard("dan", "<only once>") == 1);
+    lab.kill_watcher();
+    // As a watcher leaves it that dies between the two.
+    let taken = lab.inbox("dan").join(".taken/first.md");
+    fs::rename(taken, lab.inbox("dan").join("first.md")).unwrap();
+    for number in 0..100 {
+        fs::write(lab.inbox("ada").join(format!("{number:03}.md")), format!("<{number}>")).unwrap();
+    }
+    lab.segue(&["crew", "status"]);
+    until_within(PATIENCE, "all of them", || lab.heard("ada", "<99>") == 1);
+    fs::write(lab.inbox("dan").join("last.md"), "<the last>").unwrap();
+    until("the last one", || lab.heard("dan", "<the last>") == 1);
+    assert_eq!(lab.heard("dan", "<only once>"), 1);
+}
+
+#[test]
 fn without_terminals_every_message_is_a_turn() {
     let (env, model) = scripted_in_git("[[reply]]\ntext = \"I am here.\"\nrepeat = true\n");
     let lab = Lab { env };

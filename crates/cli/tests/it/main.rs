@@ -56,6 +56,8 @@ mod settings;
 #[cfg(test)]
 mod stand_ins;
 #[cfg(test)]
+mod steps;
+#[cfg(test)]
 mod support;
 #[cfg(test)]
 mod task_runs;

@@ -101,7 +101,9 @@ impl State {
     fn kept(&mut self, mark: Mark, commit: Option<String>) {
         let turn = self.turn.number;
         let point = Checkpoint { turn, mark, commit, run: self.runs, seq: self.seq };
-        if self.first_checkpoint.is_none() && mark == Mark::Start {
+        // A fork begins with the files of another time.
+        let begins = mark == Mark::Start || mark == Mark::Rewound && !self.has_begun();
+        if self.first_checkpoint.is_none() && begins {
             self.first_checkpoint = Some(point.clone());
         }
         self.checkpoint = Some(point);

@@ -70,28 +70,54 @@ pub(crate) fn prepare(session: &Path, members: &[Member]) -> io::Result<()> {
 
 /// Takes in what lies in the inboxes. What is returned is to be done.
 pub(crate) fn take_in(all: &mut Supervisor<'_>) -> Result<Vec<(Control, PathBuf)>, Halt> {
+    let (mut orders, mut new) = (Vec::new(), Vec::new());
+    // The journal remembers the last ids only. So what it has already, of a watcher that died before
+    // the file was moved, goes before anything else is recorded.
+    for letter in letters(all) {
+        match all.state().notes.taken_in.contains(&letter.id) {
+            true => orders.extend(one(all, letter)?),
+            false => new.push(letter),
+        }
+    }
+    if !orders.is_empty() {
+        return Ok(orders);
+    }
+    for letter in new {
+        if all.state().bridge.waiting.len() >= MOST_WAITING - RESERVED {
+            break;
+        }
+        orders.extend(one(all, letter)?);
+    }
+    Ok(orders)
+}
+
+/// A file that is a message, and whole.
+struct Letter {
+    /// Made of its name, its time and its content.
+    id: String,
+    to: String,
+    path: PathBuf,
+    name: String,
+    text: String,
+}
+
+/// What lies in the inboxes, by member and name.
+fn letters(all: &Supervisor<'_>) -> Vec<Letter> {
     let inbox = all.session().session().dir().join(INBOX);
-    let mut orders = Vec::new();
+    let mut found = Vec::new();
     for dir in sorted(&inbox).into_iter().filter(|path| path.is_dir()) {
         let to = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if to.starts_with('.') {
             continue;
         }
         for path in sorted(&dir) {
-            let full = all.state().bridge.waiting.len() >= MOST_WAITING - RESERVED;
-            if full {
-                return Ok(orders);
-            }
-            if let Some((text, time)) = whole(&path) {
-                match one(all, &to, &path, &text, &time)? {
-                    // It goes when it is done.
-                    Some(order) => orders.push((order, path)),
-                    None => taken(&path),
-                }
-            }
+            let Some((text, time)) = whole(&path) else { continue };
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let id = format!("file-{}", &hash(&[&to, &name, &text, &time])[..16]);
+            found.push(Letter { id, to: to.clone(), path, name, text });
         }
     }
-    Ok(orders)
+    found
 }
 
 fn sorted(dir: &Path) -> Vec<PathBuf> {
@@ -118,18 +144,12 @@ fn whole(path: &Path) -> Option<(String, String)> {
     Some((String::from_utf8_lossy(&bytes).into_owned(), format!("{time:?}")))
 }
 
-fn one(
-    all: &mut Supervisor<'_>,
-    to: &str,
-    path: &Path,
-    text: &str,
-    time: &str,
-) -> Result<Option<Control>, Halt> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+/// Records a letter, once. An order's file goes when the order is done, any other one now.
+fn one(all: &mut Supervisor<'_>, letter: Letter) -> Result<Option<(Control, PathBuf)>, Halt> {
+    let Letter { id, to, path, name, text } = letter;
     let Named { from, topic } = named(&name);
-    let id = format!("file-{}", &hash(&[to, &name, text, time])[..16]);
     let text = text.trim();
-    let member = to.to_owned();
+    let member = to.clone();
     let order = match topic.as_deref() {
         Some("_RESTART") => Some(Control::Restart { member, fresh: false }),
         Some("_INTERRUPT") => Some(Control::Interrupt { member }),
@@ -142,9 +162,12 @@ fn one(
     // An interrupt may have something to say besides.
     let says = !text.is_empty() && !matches!(topic.as_deref(), Some("_RESTART" | "_ATTENTION"));
     if says && !all.state().notes.taken_in.contains(&id) {
-        record(all, &id, from, to, text)?;
+        record(all, &id, from, &to, text)?;
     }
-    Ok(order)
+    if order.is_none() {
+        taken(&path);
+    }
+    Ok(order.map(|order| (order, path)))
 }
 
 fn record(
