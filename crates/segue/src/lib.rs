@@ -26,7 +26,7 @@
 //! ```
 //!
 //! Everything that takes time can be waited for or awaited: [`Work`] is a future, its
-//! [`Work::events`] are an iterator and a stream, and no runtime is needed for either. The program
+//! [`Work::events`] are a stream and can be looped over, and no runtime is needed for either. The program
 //! `segue` is written on these same types.
 
 #![warn(missing_docs)]
@@ -49,7 +49,7 @@ pub use guard::guard;
 pub use mode::Mode;
 pub use run::{Manifest, Run};
 pub use runs::Runs;
-pub use work::{Events, Work};
+pub use work::{Events, IntoIter, Work};
 
 pub use segue_agents::native::{Secret, Settings};
 pub use segue_core::{

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use segue_core::{
@@ -43,15 +43,10 @@ const GO_ON: &str = "Go on from here.";
 #[derive(Debug)]
 pub struct Run {
     runs: Runs,
-    held: Held,
+    session: Session,
+    /// The right to write to it. In a mutex only so that a run can be shared between threads.
+    lock: Option<Mutex<LockedSession>>,
     number: Option<u64>,
-}
-
-/// A run is read by anyone; whoever resumes it holds it.
-#[derive(Debug)]
-enum Held {
-    Read(Session),
-    Locked(Box<LockedSession>),
 }
 
 /// What a run says of itself.
@@ -70,7 +65,7 @@ pub struct Manifest {
 
 impl Run {
     pub(crate) fn new(runs: Runs, session: Session, number: Option<u64>) -> Self {
-        Self { runs, held: Held::Read(session), number }
+        Self { runs, session, lock: None, number }
     }
 
     /// The run of a session that is open.
@@ -104,14 +99,14 @@ impl Run {
     /// # Errors
     /// [`Error::NotResumable`], [`Error::Busy`].
     pub fn hold(&mut self) -> Result<()> {
-        if matches!(self.held, Held::Locked(_)) {
+        if self.lock.is_some() {
             return Ok(());
         }
         if self.identity()?.sealed {
             return Err(Error::NotResumable);
         }
         let me = self.runs.me();
-        let session = self.again()?;
+        let session = Session::open(Arc::clone(self.session.disk()), self.session.dir())?;
         let (mut locked, _) = session.lock(&me, Arc::clone(self.runs.clock()))?;
         let resumed = SessionResumed {
             by: Process { pid: me.pid, host: me.host, segue: env!("CARGO_PKG_VERSION").to_owned() },
@@ -124,8 +119,8 @@ impl Run {
             leftovers_ended: Vec::new(),
         };
         locked.append(resumed, Durability::Synced)?;
-        self.held = Held::Locked(Box::new(locked));
-        Ok(())
+        self.lock = Some(Mutex::new(locked));
+        Ok(self.session.catch_up()?)
     }
 
     /// Marks the run as paused, lets go of it, and saves it into a file. Executes nothing.
@@ -134,18 +129,19 @@ impl Run {
     /// Those of [`Run::hold`], or that the file can't be written; the run is paused then all the same.
     pub fn pause(&mut self, file: impl AsRef<Path>) -> Result<PathBuf> {
         self.hold()?;
-        if let Held::Locked(locked) = &mut self.held {
-            locked.append(stop(Reason::Interrupted, "paused"), Durability::Synced)?;
-        }
-        // The lock goes with what held it.
-        self.held = Held::Read(self.again()?);
+        self.let_go("paused")?;
         self.save(file)
     }
 
-    /// The session as it is on the disk by now.
-    fn again(&self) -> Result<Session> {
-        let session = self.journal();
-        Ok(Session::open(Arc::clone(session.disk()), session.dir())?)
+    /// Stops a run that is held, and gives the right to write to it back.
+    fn let_go(&mut self, why: &str) -> Result<()> {
+        if let Some(lock) = self.lock.take() {
+            let mut locked = lock.into_inner().unwrap_or_else(PoisonError::into_inner);
+            locked.append(stop(Reason::Interrupted, why), Durability::Synced)?;
+            drop(locked);
+            self.session.catch_up()?;
+        }
+        Ok(())
     }
 
     pub(crate) fn whereabouts(&self) -> Whereabouts {
@@ -156,19 +152,13 @@ impl Run {
     /// The session behind it.
     #[must_use]
     pub fn journal(&self) -> &Session {
-        match &self.held {
-            Held::Read(session) => session,
-            Held::Locked(locked) => locked.session(),
-        }
+        &self.session
     }
 
     /// All that its events add up to.
     #[must_use]
     pub fn state(&self) -> &State {
-        match &self.held {
-            Held::Read(session) => session.state(),
-            Held::Locked(locked) => locked.state(),
-        }
+        self.session.state()
     }
 
     pub(crate) fn identity(&self) -> Result<&Identity> {
@@ -205,8 +195,8 @@ impl Run {
     /// # Errors
     /// When its lock can't be looked at.
     pub fn status(&self) -> Result<Status> {
-        let held = matches!(self.held, Held::Locked(_));
-        Ok(Status::of(self.state(), held || self.journal().held_by()?.is_some()))
+        let held = self.lock.is_some() || self.session.held_by()?.is_some();
+        Ok(Status::of(self.state(), held))
     }
 
     /// Why it stands still, where it does.
@@ -463,11 +453,7 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if let Held::Locked(locked) = &mut self.held
-            && locked.state().phase == Phase::Running
-        {
-            // Without it, the next look finds a crash, and the run can be resumed all the same.
-            let _ = locked.append(stop(Reason::Interrupted, "let go"), Durability::Synced);
-        }
+        // Where it fails, the next look finds a crash, and the run can be resumed all the same.
+        let _ = self.let_go("let go");
     }
 }

@@ -132,8 +132,8 @@ impl Work {
         run.open().ok()
     }
 
-    /// What happens, from the run's first event on, while it happens: an iterator and a stream. As
-    /// many as want to can follow.
+    /// What happens, from the run's first event on, while it happens: a stream, or for a `for` loop,
+    /// which waits. As many as want to can follow.
     #[must_use]
     pub fn events(&self) -> Events {
         Events { shared: Arc::clone(&self.shared), tail: None, news: 0, ready: VecDeque::new() }
@@ -181,7 +181,7 @@ fn taken() -> Error {
 /// The events of a run that is worked on, in the order of its journal. It ends with the work, or
 /// where the journal can't be read.
 ///
-/// As a stream it never waits; it reads a few lines of a file.
+/// As a stream it never waits, and reads a few lines of a file; in a loop it waits for what comes.
 pub struct Events {
     shared: Arc<Shared>,
     tail: Option<Tail>,
@@ -238,18 +238,32 @@ impl Events {
     }
 }
 
-impl Iterator for Events {
+impl IntoIterator for Events {
+    type Item = Event;
+    type IntoIter = IntoIter;
+
+    fn into_iter(self) -> IntoIter {
+        IntoIter(self)
+    }
+}
+
+/// [`Events`] that are waited for, one after the other.
+#[derive(Debug)]
+pub struct IntoIter(Events);
+
+impl Iterator for IntoIter {
     type Item = Event;
 
     fn next(&mut self) -> Option<Event> {
+        let events = &mut self.0;
         loop {
-            match self.look(|_| ()) {
+            match events.look(|_| ()) {
                 Look::Event(event) => return Some(event),
                 Look::End => return None,
                 Look::Nothing => {
-                    let mut inner = self.shared.lock();
-                    while inner.news == self.news && !inner.ended {
-                        inner = self.shared.wait(inner);
+                    let mut inner = events.shared.lock();
+                    while inner.news == events.news && !inner.ended {
+                        inner = events.shared.wait(inner);
                     }
                 }
             }
@@ -315,7 +329,7 @@ mod tests {
         let work = Work::begin(|_| panic!("on purpose"));
         assert!(matches!(work.wait(), Err(Error::Panicked)));
         let work = Work::begin(|_| panic!("on purpose"));
-        assert_eq!(work.events().count(), 0);
+        assert_eq!(work.events().into_iter().count(), 0);
         assert!(work.so_far().is_none());
         assert!(matches!(futures_executor::block_on(work), Err(Error::Panicked)));
     }
@@ -323,7 +337,7 @@ mod tests {
     #[test]
     fn what_went_wrong_before_there_was_a_run_is_told() {
         let work = Work::begin(|_| Err(Error::NotResumable));
-        assert_eq!(work.events().count(), 0);
+        assert_eq!(work.events().into_iter().count(), 0);
         assert!(matches!(futures_executor::block_on(work), Err(Error::NotResumable)));
     }
 }

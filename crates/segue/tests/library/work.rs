@@ -11,10 +11,15 @@ use crate::support::{Place, SLOW, WRITER};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn events_of(run: &Run) -> Vec<Event> {
+/// The journal's, in so far as they can be compared.
+fn events_of(run: &Run) -> Vec<String> {
     let mut events = Vec::new();
-    run.each_event(|event| events.push(event)).unwrap();
+    run.each_event(|event| events.push(told(&event))).unwrap();
     events
+}
+
+fn told(event: &Event) -> String {
+    format!("{event:?}")
 }
 
 #[test]
@@ -54,13 +59,14 @@ fn a_run_is_recorded() {
 fn events_are_complete_and_in_order_whenever_one_begins_to_follow() {
     let place = Place::new();
     let work = place.agent(WRITER).run("Write.");
-    let mut first = work.events();
+    let mut first = work.events().into_iter();
     let seen: Vec<Event> = first.by_ref().collect();
     // Somebody who comes late, and somebody else beside.
-    let late: Vec<Event> = work.events().collect();
+    let late: Vec<Event> = work.events().into_iter().collect();
     let run = work.wait().unwrap();
-    assert_eq!(seen, events_of(&run));
-    assert_eq!(late, seen);
+    let seen_told: Vec<String> = seen.iter().map(told).collect();
+    assert_eq!(seen_told, events_of(&run));
+    assert_eq!(late.iter().map(told).collect::<Vec<_>>(), seen_told);
     assert!(first.next().is_none());
     assert!(matches!(seen[0].body, Body::SessionCreated(_)));
     assert!(matches!(seen[seen.len() - 1].body, Body::SessionStopped(_)));
@@ -70,7 +76,7 @@ fn events_are_complete_and_in_order_whenever_one_begins_to_follow() {
 fn two_futures_and_a_stream_need_no_runtime() {
     let (place, beside) = (Place::new(), Place::new());
     let work = place.agent(WRITER).run("Write.");
-    let events = work.events().collect::<Vec<_>>();
+    let events = work.events().map(|event| told(&event)).collect::<Vec<_>>();
     let both = join(join(events, work), beside.agent(WRITER).run("Write too."));
     let ((events, run), other) = futures_executor::block_on(both);
     assert_eq!(events, events_of(&run.unwrap()));
@@ -81,7 +87,7 @@ fn two_futures_and_a_stream_need_no_runtime() {
 fn whoever_is_stopped_can_be_resumed() {
     let place = Place::new();
     let work = place.agent(SLOW).run("Write.");
-    let mut events = work.events();
+    let mut events = work.events().into_iter();
     assert!(events.any(|event| matches!(event.body, Body::ModelCalled(_))));
     assert_eq!(work.so_far().unwrap().status().unwrap(), Status::Running);
     work.stop();
