@@ -61,3 +61,8 @@ pub use segue_core::{
     steps::{NoStep, Said, Step, StepId, StepKind, align::Alignment},
 };
 pub use segue_loops::{branch, keep::Checkpoints, reproduce::Findings};
+
+/// The code of the page about the library is compiled with it.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+pub struct Page;

@@ -40,13 +40,21 @@ const GO_ON: &str = "Go on from here.";
 /// A session: loaded, looked at, left at a step, saved.
 ///
 /// It is what was on the disk when it was loaded. Loading it again shows what came since.
-#[derive(Debug)]
 pub struct Run {
     runs: Runs,
     session: Session,
     /// The right to write to it. In a mutex only so that a run can be shared between threads.
     lock: Option<Mutex<LockedSession>>,
     number: Option<u64>,
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // What is in it fills screens.
+        let mut run = f.debug_struct("Run");
+        run.field("id", &self.id().to_string()).field("number", &self.number);
+        run.finish_non_exhaustive()
+    }
 }
 
 /// What a run says of itself.

@@ -141,9 +141,15 @@ fn where_there_can_be_no_worktree_nothing_is_left_of_a_rerun() {
 #[test]
 fn a_fork_costs_the_same_however_long_the_run_is() {
     let place = Place::new();
-    let reply = "[[reply]]\ntext = \"On.\"\n\
-                 tools = [ { name = \"glob\", input = { pattern = \"*\" } } ]\n";
-    let long = format!("{}[[reply]]\ntext = \"Done.\"\n", reply.repeat(60));
+    let replies: String = (0..60)
+        .map(|at| {
+            format!(
+                "[[reply]]\ntext = \"On.\"\n\
+                 tools = [ {{ name = \"glob\", input = {{ pattern = \"{at}*\" }} }} ]\n"
+            )
+        })
+        .collect();
+    let long = format!("{replies}[[reply]]\ntext = \"Done.\"\n");
     let short = place.agent(WRITER).run("Write.").wait().unwrap();
     let long = place.agent(&long).run("Write.").wait().unwrap();
     assert!(long.steps().unwrap().len() > 100);
