@@ -3,12 +3,12 @@
 use std::{
     env,
     io::{self, IsTerminal, Write},
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{Arc, OnceLock},
 };
 
 use jiff::Timestamp;
+use segue::Runs;
 use segue_core::selector::Selector;
 use segue_journal::{Clock, Home, RealDisk, lock::Holder, system_clock};
 use segue_view::{
@@ -88,6 +88,12 @@ impl Context {
 
     pub(crate) fn config(&self) -> Result<Config, CommandError> {
         Config::load(self.home.dir(), &|name| env::var(name).ok())
+    }
+
+    /// The sessions of the home, for the library.
+    pub(crate) fn runs(&self) -> Result<Runs, CommandError> {
+        let runs = Runs::of(self.home.clone(), Arc::clone(&self.clock));
+        Ok(runs.keeping(self.config()?.checkpoints()))
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -240,27 +246,12 @@ pub(crate) fn say(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// `--home`, else `SEGUE_HOME` (both in `named`), else the nearest `.segue` above, else `~/.segue`.
+/// `--home`, else `SEGUE_HOME` (both in `named`), else where it is found.
 fn home_dir(named: Option<&Path>, cwd: &Path) -> Result<PathBuf, CommandError> {
-    if let Some(named) = named.filter(|path| !path.as_os_str().is_empty()) {
-        return Ok(cwd.join(named));
-    }
-    let above = cwd.ancestors().map(|dir| dir.join(".segue")).find(|dir| is_ours(dir));
-    if let Some(found) = above {
-        return Ok(found);
-    }
-    match env::var_os("HOME").filter(|home| !home.is_empty()) {
-        Some(home) => Ok(PathBuf::from(home).join(".segue")),
-        None => Err(CommandError::usage("there is no home directory: HOME is not set")
-            .hint("name a place with --home or SEGUE_HOME")),
-    }
-}
-
-/// A home that somebody else put into our way (in a shared directory, say) could name another
-/// server for our keys: only our own counts.
-fn is_ours(dir: &Path) -> bool {
-    dir.metadata()
-        .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::getuid().as_raw())
+    Runs::dir_for(named, cwd).ok_or_else(|| {
+        CommandError::usage("there is no home directory: HOME is not set")
+            .hint("name a place with --home or SEGUE_HOME")
+    })
 }
 
 /// The machine's clock, or the one that `SEGUE_CLOCK` fixes: for tests and for pictures.

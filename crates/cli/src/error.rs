@@ -144,6 +144,26 @@ impl From<LaunchError> for CommandError {
     }
 }
 
+impl From<segue::Error> for CommandError {
+    fn from(error: segue::Error) -> Self {
+        use segue::Error as E;
+        let message = error.to_string();
+        match error {
+            E::Journal(error) => error.into(),
+            E::Busy { dir, holder } => segue_journal::Error::Busy { dir, holder }.into(),
+            E::Launch(error) => error.into(),
+            E::Hire(error) => error.into(),
+            E::NoStep(_) | E::InsideBatch { .. } => {
+                Self::usage(message).hint("the steps: segue log <session> --steps")
+            }
+            E::Unreadable(_) => Self::failed(message).hint("segue verify <session>"),
+            E::NoRun { .. } => Self::new(Exit::NoSuchSession, message).hint("segue list"),
+            E::NotResumable | E::NotSingle { .. } | E::Name { .. } => Self::usage(message),
+            _ => Self::failed(message),
+        }
+    }
+}
+
 impl From<io::Error> for CommandError {
     fn from(error: io::Error) -> Self {
         Self::failed(error.to_string())

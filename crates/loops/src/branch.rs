@@ -3,6 +3,8 @@
 //! Nothing is copied. The new session names the part of the other one's journal that it begins with
 //! ([`segue_core::identity::Base`]); what it costs does not depend on how long that part is.
 
+use std::path::Path;
+
 use segue_agents::vendor;
 use segue_core::{
     Body, Packet, Permission,
@@ -20,6 +22,10 @@ use segue_journal::{
 use segue_runner::briefing;
 
 use crate::{keep::Keeper, rewind};
+
+/// What somebody is told besides who does the work again: what is told about it is not there.
+pub const FROM_THE_START: &str = "The files are as they were before any of this work was done: \
+     nothing of what is told about it is there.";
 
 /// Why a session can't be left there.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +108,24 @@ pub fn leave(
     };
     let packet = packet(session, keeper, &mark, tip, &files)?;
     Ok(Branch { mark, tip, lineage, packet, files })
+}
+
+/// The files that the session began with, where they were kept.
+#[must_use]
+pub fn start_of(session: &Session, keeper: &Keeper) -> Option<String> {
+    let commit = session.state().first_checkpoint.as_ref()?.commit.clone()?;
+    let kept = keeper.snapshots().ok()?.exists(&commit).unwrap_or_default();
+    kept.then_some(commit)
+}
+
+/// What the session is about: what is done again in a rerun.
+pub fn task(session: &Session) -> Result<String, BranchError> {
+    let unreadable = || BranchError::Unreadable(session.dir().display().to_string());
+    let identity = session.state().identity.as_ref().ok_or_else(unreadable)?;
+    Ok(match &identity.packet {
+        Some(packet) => packet.objective.clone(),
+        None => session.text(&identity.prompt)?,
+    })
 }
 
 /// What the packet of the session would say there, without the conversation.
@@ -190,6 +214,15 @@ impl Branch {
         self.lineage.vendor_session = Some(cut.vendor_session);
         self.lineage.vendor_mark = cut.at;
         Ok(self.lineage.vendor_mark.is_some())
+    }
+
+    /// Whether the new session has a worktree of its own, and which files are brought back there. At
+    /// an earlier step the files were others, and what is in the directory now is not touched.
+    #[must_use]
+    pub fn apart(&self, dir: &Path, asked: bool) -> (bool, Option<String>) {
+        let git = || segue_workspace::identify(dir).is_ok_and(|repo| repo.head.is_some());
+        let worktree = asked || !self.tip && git();
+        (worktree, self.files.commit().map(str::to_owned).filter(|_| worktree))
     }
 
     /// A session like the one that is left, for somebody to go on in.

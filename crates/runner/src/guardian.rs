@@ -333,15 +333,20 @@ fn guardian_command(spec: &Spec, control: UnixStream) -> Command {
 ///
 /// Status 0: nothing is left of the tree. 2: it was not called by Segue. Anything else is a crash.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    ExitCode::from(run(args))
+}
+
+/// The same, for a program that has no `ExitCode` to give.
+pub fn run(args: impl Iterator<Item = OsString>) -> u8 {
     let Some(mut command) = parse(args) else {
         eprintln!("segue {ARGUMENT}: not meant to be called by hand");
-        return ExitCode::from(2);
+        return 2;
     };
     match guard(&mut command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => {
             eprintln!("segue {ARGUMENT}: {error}");
-            ExitCode::from(2)
+            2
         }
     }
 }

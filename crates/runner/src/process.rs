@@ -20,6 +20,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -320,6 +321,21 @@ pub fn interrupt_holder(pid: u32, file: &Path) -> io::Result<bool> {
         stat.signal(Signal::INT);
     }
     Ok(holds)
+}
+
+/// Who is started as a guardian, where the running program can't be.
+static GUARDIAN: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says for the rest of the process which program stands guard: one that calls
+/// [`crate::guardian::main`]. Segue itself does; a program that uses its library may not. The first
+/// word counts.
+pub fn guarded_by(program: PathBuf) {
+    let _ = GUARDIAN.set(program);
+}
+
+/// The program that is started as a guardian.
+pub fn guardian() -> PathBuf {
+    GUARDIAN.get().cloned().unwrap_or_else(this_program)
 }
 
 /// The running program itself, for starting it again as a guardian.

@@ -115,7 +115,7 @@ fn spec(supervisor: &Supervisor<'_>, root: &Path, command: &str) -> Spec {
         env: vec![(process::SESSION_VAR.into(), session.into())],
         env_remove: SECRETS.iter().map(OsString::from).collect(),
         stdin: Stdin::Null,
-        guardian: process::this_program(),
+        guardian: process::guardian(),
     }
 }
 

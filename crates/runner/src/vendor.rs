@@ -204,7 +204,7 @@ impl Hired {
             env,
             env_remove: OURS.iter().map(OsString::from).collect(),
             stdin: Stdin::Piped,
-            guardian: process::this_program(),
+            guardian: process::guardian(),
         }
     }
 

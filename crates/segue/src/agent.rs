@@ -12,18 +12,20 @@ use segue_core::{
     event::{Reason, SessionStopped},
     identity::{How, LoopKind, RepoRef},
 };
-use segue_journal::{LockedSession, home::NewSession};
+use segue_journal::home::NewSession;
 use segue_loops::{
-    branch::{Branch, With},
-    keep::Checkpoints,
+    branch::{self, With},
     launch::{self, Surroundings, Worker},
 };
-use segue_runner::{Interrupt, NATIVE, Observer, vendor::Watch};
+use segue_runner::{NATIVE, vendor::Watch};
 
 use crate::{
-    Run, Runs, Work,
+    At, Mode, Run, Runs, Work,
     error::{Error, Result},
+    guard,
     hire::{HireError, Terms, Wanted, hire},
+    runs::cwd,
+    work::{Stage, Whereabouts},
 };
 
 /// A model behind an API, or a vendor's program; and how it is to work.
@@ -37,11 +39,14 @@ pub struct Agent {
     proof: Option<String>,
     worktree: bool,
     runs: Option<Runs>,
+    settings: Option<Settings>,
     segue: PathBuf,
 }
 
 impl Agent {
-    /// Segue's own agent with a model: `anthropic/…`, `openai/…`, `chat/…` or `script:FILE`.
+    /// Segue's own agent with a model: `anthropic/…`, `openai/…`, `chat/…` or `script:FILE`. The
+    /// provider's key and address are those of the environment, as its own programs read them, or
+    /// what [`Agent::settings`] says.
     #[must_use]
     pub fn new(model: impl Into<String>) -> Self {
         Self { model: Some(model.into()), ..Self::vendor(NATIVE) }
@@ -59,6 +64,7 @@ impl Agent {
             proof: None,
             worktree: false,
             runs: None,
+            settings: None,
             segue: "segue".into(),
         }
     }
@@ -84,7 +90,7 @@ impl Agent {
         self
     }
 
-    /// How much it may spend.
+    /// How much it may spend; else 50 turns and 200 steps.
     #[must_use]
     pub fn caps(mut self, caps: Caps) -> Self {
         self.caps = caps;
@@ -105,14 +111,23 @@ impl Agent {
         self
     }
 
-    /// Where its runs are kept; else the person's own.
+    /// Where its runs are kept; else the person's own ([`Runs::here`]). What comes from another run is
+    /// kept beside that, in any case.
     #[must_use]
     pub fn keep_in(mut self, runs: &Runs) -> Self {
         self.runs = Some(runs.clone());
         self
     }
 
-    /// The program `segue`, which serves tools to vendors' programs; else the one in PATH.
+    /// The key and the address of the model's provider; else the environment says them.
+    #[must_use]
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = Some(settings);
+        self
+    }
+
+    /// The program `segue`, which serves tools to vendors' programs, and stands guard where
+    /// [`crate::guard`] was not called; else the one in PATH.
     #[must_use]
     pub fn tools_from(mut self, segue: impl Into<PathBuf>) -> Self {
         self.segue = segue.into();
@@ -122,86 +137,99 @@ impl Agent {
     /// Works on a prompt. The run is on the disk before the model is called.
     pub fn run(&self, prompt: impl Into<String>) -> Work {
         let (agent, prompt) = (self.clone(), prompt.into());
-        Work::begin(move |interrupt, observer| agent.start(prompt, interrupt, observer))
+        Work::begin(move |stage| agent.start(prompt, stage))
     }
 
-    /// A new run of the recorded steps of another one: nobody is called, whoever this agent is.
+    /// Has a run told again from its recording, or done again.
     ///
-    /// # Errors
-    /// See [`Run::replay`].
-    pub fn replay(&self, run: &Run) -> Result<Run> {
-        run.replay(None)
+    /// With [`Mode::Cache`] nobody is called, whoever this agent is: it is [`Run::replay`]. With
+    /// [`Mode::Rerun`] it is [`Agent::rerun`], of all steps and with the same task.
+    pub fn replay(&self, run: &Run, mode: Mode) -> Work {
+        match mode {
+            Mode::Cache => {
+                let source = run.whereabouts();
+                Work::begin(move |_| source.open()?.replay(At::Last))
+            }
+            Mode::Rerun => self.rerun(run, At::Last, None),
+        }
+    }
+
+    /// Does the work of a run again: told what is recorded up to a step, in a worktree with the files
+    /// that the run began with. Without a prompt the task is the same.
+    pub fn rerun(&self, run: &Run, up_to: impl Into<At>, prompt: Option<&str>) -> Work {
+        let (agent, source, up_to) = (self.clone(), run.whereabouts(), up_to.into());
+        let prompt = prompt.map(str::to_owned);
+        Work::begin(move |stage| {
+            let run = source.open()?;
+            let branch = run.leave(up_to, How::Replayed)?;
+            let files = branch::start_of(run.journal(), &run.keeper()?);
+            let prompt = prompt.map_or_else(|| branch::task(run.journal()), Ok)?;
+            let prompt = format!("{prompt}\n\n{}", branch::FROM_THE_START);
+            let dir = agent.dir_of(&run)?;
+            let (with, worker) = agent.like(&run, prompt, dir, true)?;
+            let new = branch.session(run.journal(), with)?;
+            agent.work(run.runs(), new, worker, files, stage)
+        })
     }
 
     /// Goes on with a run: from its last step or from an earlier one, in a new run that begins with
     /// the steps up to there. The conversation is rebuilt from the recording; a vendor's program that
-    /// has it not is told.
-    pub fn resume(&self, run: &Run, from_step: Option<&str>, prompt: impl Into<String>) -> Work {
-        let (agent, prompt) = (self.clone(), prompt.into());
-        let leaving = agent.leaving(run, from_step, prompt);
-        Work::begin(move |interrupt, observer| {
-            let Leaving { runs, branch, with, source, files } = leaving?;
-            let (model, worker) = agent.hired(with.model.as_deref(), &with.workspace)?;
-            let new = branch.session(&source, With { model, ..with })?;
-            let me = runs.me();
-            let (session, number) = runs.home().create(new, &me, runs.clock())?;
-            agent.work(&runs, session, number, worker, files, interrupt, observer)
+    /// has it not is told. From an earlier step it works in a worktree, with the files of that time.
+    pub fn resume(&self, run: &Run, from: impl Into<At>, prompt: impl Into<String>) -> Work {
+        let (agent, source) = (self.clone(), run.whereabouts());
+        let (from, prompt) = (from.into(), prompt.into());
+        Work::begin(move |stage| {
+            let run = source.open()?;
+            if run.identity()?.sealed {
+                return Err(Error::NotResumable);
+            }
+            let mut branch = run.leave(from, How::Forked)?;
+            branch.fork_natively(run.journal(), &agent.name)?;
+            let dir = agent.dir_of(&run)?;
+            let (worktree, files) = branch.apart(&dir, agent.worktree);
+            let (with, worker) = agent.like(&run, prompt, dir, worktree)?;
+            let new = branch.session(run.journal(), with)?;
+            agent.work(run.runs(), new, worker, files, stage)
         })
     }
 
-    fn leaving(&self, run: &Run, from_step: Option<&str>, prompt: String) -> Result<Leaving> {
-        if !run.manifest()?.resume {
-            return Err(Error::NotResumable);
-        }
-        let session = run.journal()?;
-        let mut branch = run.leave(from_step, How::Forked)?;
-        branch.fork_natively(session, &self.name)?;
-        let like = run.with(prompt)?;
+    fn dir_of(&self, run: &Run) -> Result<PathBuf> {
+        self.dir.as_deref().map_or_else(|| run.workspace(), found)
+    }
+
+    /// A run like another one, with this agent in it.
+    fn like(
+        &self,
+        run: &Run,
+        prompt: String,
+        workspace: PathBuf,
+        worktree: bool,
+    ) -> Result<(With, Worker)> {
+        let like = run.like(prompt)?;
         let same = like.agent == self.name;
-        let dir = self.dir.clone().unwrap_or_else(|| like.workspace.clone());
-        // At an earlier step the files are others, and what is there now is not touched.
-        let git = segue_workspace::identify(&dir).is_ok_and(|repo| repo.head.is_some());
-        let worktree = self.worktree || !branch.tip && git;
-        let files = branch.files.commit().map(str::to_owned).filter(|_| worktree);
+        let model = self.model.clone().or(like.model.filter(|_| same));
+        let (model, worker) = self.hired(&self.name, model.as_deref(), &workspace)?;
         let with = With {
             agent: self.name.clone(),
-            model: self.model.clone().or(like.model.filter(|_| same)),
+            model,
             permission: self.permission.unwrap_or(like.permission),
-            workspace: dir,
+            workspace,
             worktree,
             caps: self.caps,
             ..like
         };
-        let runs = self.runs.clone().unwrap_or_else(|| run.runs().clone());
-        let disk = Arc::clone(runs.home().disk());
-        let source = segue_journal::Session::open(disk, session.dir())?;
-        Ok(Leaving { runs, branch, with, source, files })
+        Ok((with, worker))
     }
 
-    fn start(
-        &self,
-        prompt: String,
-        interrupt: Interrupt,
-        observer: &mut dyn Observer,
-    ) -> Result<Run> {
-        let runs = match &self.runs {
-            Some(runs) => runs.clone(),
-            None => Runs::here()?,
-        };
-        let dir = self.dir.clone().unwrap_or_else(|| ".".into());
-        let wrong =
-            |error: std::io::Error| Error::File { path: dir.clone(), message: error.to_string() };
-        let workspace = std::fs::canonicalize(&dir).map_err(wrong)?;
-        let (model, worker) = self.hired(self.model.as_deref(), &workspace)?;
+    fn start(&self, prompt: String, stage: &mut Stage) -> Result<Run> {
+        let runs = self.runs.clone().map_or_else(Runs::here, Ok)?;
+        let workspace = found(self.dir.as_deref().unwrap_or_else(|| Path::new(".")))?;
+        let (model, worker) = self.hired(&self.name, self.model.as_deref(), &workspace)?;
         let repo = segue_workspace::identify(&workspace)
             .map_err(|error| Error::Other(error.to_string()))?;
+        let segue_workspace::Repo { id, identity, head, branch, .. } = repo;
         let new = NewSession {
-            repo: RepoRef {
-                id: repo.id,
-                identity: repo.identity,
-                head: repo.head,
-                branch: repo.branch,
-            },
+            repo: RepoRef { id, identity, head, branch },
             workspace,
             loop_kind: LoopKind::Solo,
             agent: self.name.clone(),
@@ -222,59 +250,65 @@ impl Agent {
             name: None,
             segue: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        worker.check_price(new.caps)?;
-        let (session, number) = runs.home().create(new, &runs.me(), runs.clock())?;
-        self.work(&runs, session, number, worker, None, interrupt, observer)
+        self.work(&runs, new, worker, None, stage)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what a launch takes, one by one")]
+    /// Makes a run and works on it; with a checkpoint, its files are brought back first.
     fn work(
         &self,
         runs: &Runs,
-        session: LockedSession,
-        number: u64,
+        new: NewSession,
         worker: Worker,
         files: Option<String>,
-        interrupt: Interrupt,
-        observer: &mut dyn Observer,
+        stage: &mut Stage,
     ) -> Result<Run> {
+        // Before there is a run that could not be started.
+        guard::check(&self.segue)?;
+        worker.check_price(new.caps)?;
+        let workspace = new.workspace.clone();
+        let (session, number) = runs.create(new)?;
         let dir = session.session().dir().to_owned();
+        let at = Whereabouts { runs: runs.clone(), dir, number: Some(number) };
+        stage.began(at.clone());
         let around = Surroundings {
             clock: Arc::clone(runs.clock()),
-            interrupt,
-            observer,
+            interrupt: stage.interrupt.clone(),
+            observer: stage,
             segue: env!("CARGO_PKG_VERSION").to_owned(),
             me: runs.me(),
             home: runs.home().clone(),
             number: Some(number),
-            hire: Box::new(|agent, _| Err(format!("{agent} was not asked for"))),
+            hire: Box::new(|agent, model| {
+                let hired = self.hired(agent, model, &workspace);
+                hired.map(|(_, worker)| worker).map_err(|error| error.to_string())
+            }),
             wait: false,
             give_back: false,
-            checkpoints: Checkpoints::default(),
+            checkpoints: runs.checkpoints(),
         };
         let SessionStopped { reason, message, .. } = launch::start(session, worker, files, around)?;
+        let run = at.open()?;
         match reason {
-            Reason::Done => runs.open(&dir, Some(number)),
-            reason => Err(Error::Stopped { reason, message }),
+            Reason::Done => Ok(run),
+            reason => Err(Error::Stopped { run: Box::new(run), reason, message }),
         }
     }
 
     fn hired(
         &self,
+        agent: &str,
         model: Option<&str>,
         cwd: &Path,
     ) -> Result<(Option<String>, Worker), HireError> {
-        let wanted = Wanted {
-            agent: &self.name,
-            model,
-            permission: self.permission,
-            fresh: false,
-            cwd: cwd.to_owned(),
+        let wanted =
+            Wanted { agent, model, permission: self.permission, fresh: false, cwd: cwd.to_owned() };
+        let env = |name: &str| std::env::var(name).ok();
+        let settings = |provider| match &self.settings {
+            Some(settings) => settings.clone(),
+            None => Settings::from_env(provider, &env),
         };
         let terms = Terms {
-            settings: &|provider| {
-                Settings::from_env(provider, &|name: &str| std::env::var(name).ok())
-            },
+            settings: &settings,
             prices: Default::default(),
             calls: Policy::default(),
             starts: Policy::default(),
@@ -286,11 +320,14 @@ impl Agent {
     }
 }
 
-/// A run that is to be left, thought through.
-struct Leaving {
-    runs: Runs,
-    branch: Branch,
-    with: With,
-    source: segue_journal::Session,
-    files: Option<String>,
+/// A directory to work in, without links: it stands in the journal.
+fn found(dir: &Path) -> Result<PathBuf> {
+    let wrong = |message: String| Error::File { path: dir.to_owned(), message };
+    let found =
+        std::fs::canonicalize(cwd()?.join(dir)).map_err(|error| wrong(error.to_string()))?;
+    if found.to_str().is_none() {
+        return Err(wrong("the path is not UTF-8".to_owned()));
+    }
+    std::fs::read_dir(&found).map_err(|error| wrong(error.to_string()))?;
+    Ok(found)
 }

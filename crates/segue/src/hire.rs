@@ -1,4 +1,4 @@
-//! From an agent's name to someone who can work.
+//! From an agent's name to someone who can work: what the program `segue` and [`crate::Agent`] share.
 
 use std::{collections::HashMap, path::PathBuf};
 
@@ -16,10 +16,12 @@ use segue_runner::{
 
 /// What is asked of the one who is to work.
 pub struct Wanted<'a> {
+    /// Its name: `native`, or a vendor's.
     pub agent: &'a str,
     /// As the vendor calls it; for Segue's own agent `anthropic/…`, `openai/…`, `chat/…`,
     /// `script:FILE`.
     pub model: Option<&'a str>,
+    /// What it may do, where that was said.
     pub permission: Option<Permission>,
     /// Begin a new conversation, whatever the vendor remembers.
     pub fresh: bool,
@@ -29,12 +31,15 @@ pub struct Wanted<'a> {
 
 /// What is known besides: prices, patience, keys.
 pub struct Terms<'a> {
+    /// The key and the address of a provider.
     pub settings: &'a dyn Fn(Provider) -> Settings,
+    /// What models cost, besides those that are known.
     pub prices: HashMap<String, Price>,
     /// How often a call of Segue's own agent is tried.
     pub calls: Policy,
     /// How often a vendor's program is started again.
     pub starts: Policy,
+    /// How long a vendor's program may be silent.
     pub watch: Watch,
     /// Give vendors' programs Segue's tools.
     pub tools: bool,
@@ -58,21 +63,47 @@ impl std::fmt::Debug for Wanted<'_> {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HireError {
+    /// No agent has that name.
     #[error("there is no agent `{0}` here")]
     NoSuchAgent(String),
+    /// The vendor's program is not there.
     #[error("{title} is not installed: there is no {programs} in PATH")]
-    NotInstalled { title: String, programs: String, install: &'static str },
+    NotInstalled {
+        /// What people call the agent.
+        title: String,
+        /// The programs that were looked for.
+        programs: String,
+        /// The command that installs it; empty where there is none.
+        install: &'static str,
+    },
+    /// The vendor's program has nobody's account.
     #[error("{title} is not signed in")]
-    NotSignedIn { title: String, sign_in: &'static str },
+    NotSignedIn {
+        /// What people call the agent.
+        title: String,
+        /// How to sign in.
+        sign_in: &'static str,
+    },
+    /// A permission was asked for that this agent can't be held to.
     #[error("{0} can't be held to a permission: it runs with all that you may do")]
     Unbound(String),
+    /// The model's name means nothing.
     #[error("{0}")]
     NoSuchModel(String),
+    /// The model can't be called: no key, no such script.
     #[error("{error}")]
-    NoModel { provider: Option<Provider>, error: ModelError },
+    NoModel {
+        /// Whose model it is.
+        provider: Option<Provider>,
+        /// What is missing.
+        error: ModelError,
+    },
 }
 
 /// Someone to do the work, and the model's full name where it is ours to say.
+///
+/// # Errors
+/// Why that one can't work.
 pub fn hire(wanted: &Wanted<'_>, terms: Terms<'_>) -> Result<(Option<String>, Worker), HireError> {
     if wanted.agent == NATIVE {
         let (model, native) = native(wanted, terms)?;
@@ -132,7 +163,7 @@ fn installed(vendor: &dyn Vendor, world: &World) -> Result<Program, HireError> {
 }
 
 /// The model by its full name, and the agent's parts around it.
-pub fn native(wanted: &Wanted<'_>, terms: Terms<'_>) -> Result<(String, NativeConfig), HireError> {
+fn native(wanted: &Wanted<'_>, terms: Terms<'_>) -> Result<(String, NativeConfig), HireError> {
     let text = wanted.model.unwrap_or("script");
     let spec = ModelSpec::parse(text).map_err(|error| HireError::NoSuchModel(error.to_string()))?;
     // A session is resumed from any directory: its script has to be found from there.

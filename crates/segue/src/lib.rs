@@ -6,46 +6,63 @@
 //! the same agent or by another one, compared, and saved as one file.
 //!
 //! ```no_run
-//! use segue::{Agent, Run};
+//! use segue::{Agent, Mode};
 //!
-//! # fn main() -> segue::Result<()> {
-//! let run = Agent::new("anthropic/claude-sonnet-4-5").run("Mend the failing test").wait()?;
-//! println!("{}: {} steps", run.id(), run.steps()?.len());
+//! fn main() -> segue::Result<()> {
+//!     segue::guard();
+//!     let agent = Agent::new("anthropic/claude-sonnet-4-5");
+//!     let run = agent.run("Mend the failing test").wait()?;
+//!     println!("{}: {} steps", run.id(), run.steps()?.len());
 //!
-//! // Again from the recording: no model and no tool is called.
-//! let again = run.replay(None)?;
-//! again.save("finished-replay.tine")?;
+//!     // Again from the recording: no model and no tool is called.
+//!     let again = agent.replay(&run, Mode::Cache).wait()?;
+//!     again.save("finished-replay.tine")?;
 //!
-//! // From an earlier step, with somebody else.
-//! let other = Agent::vendor("codex").resume(&run, Some("4"), "Try another way").wait()?;
-//! println!("{}", run.diff(&other)?.alignment.differences());
-//! # Ok(())
-//! # }
+//!     // From an earlier step, with somebody else.
+//!     let other = Agent::vendor("codex").resume(&run, 4, "Try another way").wait()?;
+//!     println!("{} steps differ", run.diff(&other)?.differences());
+//!     Ok(())
+//! }
 //! ```
 //!
-//! Everything can be waited for or awaited: [`Work`] is a future, its [`Work::events`] are a stream,
-//! and no runtime is needed for either. The program `segue` is written on these same types.
+//! Everything that takes time can be waited for or awaited: [`Work`] is a future, its
+//! [`Work::events`] are a stream and can be looped over, and no runtime is needed for either. The program
+//! `segue` is written on these same types.
+
+#![warn(missing_docs)]
 
 mod agent;
+mod at;
 mod error;
 mod file;
+mod guard;
 pub mod hire;
+mod mode;
 mod run;
 mod runs;
 mod work;
 
 pub use agent::Agent;
+pub use at::At;
 pub use error::{Error, Result};
+pub use guard::guard;
+pub use mode::Mode;
 pub use run::{Manifest, Run};
 pub use runs::Runs;
-pub use work::{Events, Work};
+pub use work::{Events, IntoIter, Work};
 
+pub use segue_agents::native::{Secret, Settings};
 pub use segue_core::{
     Event, Permission, SessionId, State,
     caps::Caps,
     event::{Body, Reason, SessionStopped},
     identity::{Accounts, How, Lineage},
     status::Status,
-    steps::{Said, Step, StepId, StepKind},
+    steps::{NoStep, Said, Step, StepId, StepKind, align::Alignment},
 };
-pub use segue_loops::{branch, reproduce::Findings};
+pub use segue_loops::{branch, keep::Checkpoints, reproduce::Findings};
+
+/// The code of the page about the library is compiled with it.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+pub struct Page;

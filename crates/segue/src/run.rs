@@ -3,60 +3,77 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use segue_core::{
     Event, Permission, SessionId, State,
-    event::{Draft, Process, Reason, SessionResumed},
-    identity::{How, Identity},
+    event::{Draft, Process, Reason, SessionResumed, SessionStopped},
+    identity::{How, Identity, Lineage, LoopKind},
+    state::Phase,
     status::Status,
-    steps::{Step, StepId},
+    steps::{
+        Step, StepId,
+        align::{Alignment, Sketch, align},
+    },
 };
 use segue_journal::{Durability, LockedSession, Session};
 use segue_loops::{
     branch::{self, Branch, With},
-    keep::{Checkpoints, Keeper},
+    keep::Keeper,
+    place::Place,
     reproduce::{self, Findings},
+    rewind,
 };
 use segue_runner::supervisor::stop;
 
 use crate::{
-    Runs,
+    At, Mode, Runs,
     error::{Error, Result},
+    runs::cwd,
+    work::Whereabouts,
 };
 
+/// What a fork is asked to which nobody has said anything.
+const GO_ON: &str = "Go on from here.";
+
 /// A session: loaded, looked at, left at a step, saved.
-#[derive(Debug)]
+///
+/// It is what was on the disk when it was loaded. Loading it again shows what came since.
 pub struct Run {
     runs: Runs,
-    held: Held,
+    session: Session,
+    /// The right to write to it. In a mutex only so that a run can be shared between threads.
+    lock: Option<Mutex<LockedSession>>,
     number: Option<u64>,
 }
 
-/// A run is read by anyone; whoever resumes it holds it.
-#[derive(Debug)]
-enum Held {
-    Read(Session),
-    Locked(Box<LockedSession>),
-    /// On its way from one to the other.
-    Gone,
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // What is in it fills screens.
+        let mut run = f.debug_struct("Run");
+        run.field("id", &self.id().to_string()).field("number", &self.number);
+        run.finish_non_exhaustive()
+    }
 }
 
 /// What a run says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Manifest {
+    /// Who works in it.
     pub agent: String,
+    /// Its model, where that is known.
     pub model: Option<String>,
     /// Whether somebody may go on with it.
     pub resume: bool,
     /// How it can be replayed.
-    pub replay: Vec<&'static str>,
+    pub replay: Vec<Mode>,
 }
 
 impl Run {
     pub(crate) fn new(runs: Runs, session: Session, number: Option<u64>) -> Self {
-        Self { runs, held: Held::Read(session), number }
+        Self { runs, session, lock: None, number }
     }
 
     /// The run of a session that is open.
@@ -73,100 +90,94 @@ impl Run {
         Runs::here()?.load(word)
     }
 
-    /// Loads a run and marks it as running: it is this process's until the value is dropped, which
-    /// stops it again. Executes nothing; that is [`crate::Agent::resume`]'s to do.
+    /// Loads a run and marks it as running: see [`Run::hold`]. Executes nothing; that is
+    /// [`crate::Agent::resume`]'s to do.
     ///
     /// # Errors
-    /// [`Error::NotResumable`], or that somebody else works on it.
+    /// Those of [`Runs::load`] and of [`Run::hold`].
     pub fn resume(word: impl AsRef<Path>) -> Result<Self> {
-        Runs::here()?.load(word)?.hold()
+        let mut run = Self::load(word)?;
+        run.hold()?;
+        Ok(run)
     }
 
-    /// The same for a run that is loaded.
+    /// Marks the run as running: it is this value's until it is paused or dropped, and nobody else
+    /// writes to it.
     ///
     /// # Errors
-    /// [`Error::NotResumable`], or that somebody else works on it.
-    pub fn hold(mut self) -> Result<Self> {
-        let Held::Read(session) = std::mem::replace(&mut self.held, Held::Gone) else {
-            return Ok(self);
-        };
-        if session.state().identity.as_ref().is_some_and(|identity| identity.sealed) {
+    /// [`Error::NotResumable`], [`Error::Busy`].
+    pub fn hold(&mut self) -> Result<()> {
+        if self.lock.is_some() {
+            return Ok(());
+        }
+        if self.identity()?.sealed {
             return Err(Error::NotResumable);
         }
         let me = self.runs.me();
+        let session = Session::open(Arc::clone(self.session.disk()), self.session.dir())?;
         let (mut locked, _) = session.lock(&me, Arc::clone(self.runs.clock()))?;
         let resumed = SessionResumed {
             by: Process { pid: me.pid, host: me.host, segue: env!("CARGO_PKG_VERSION").to_owned() },
             caps: locked.state().caps,
             plan: Vec::new(),
-            crashed: locked.state().phase == segue_core::state::Phase::Running,
+            crashed: locked.state().phase == Phase::Running,
             model: None,
             workspace: None,
             permission: None,
             leftovers_ended: Vec::new(),
         };
         locked.append(resumed, Durability::Synced)?;
-        self.held = Held::Locked(Box::new(locked));
-        Ok(self)
+        self.lock = Some(Mutex::new(locked));
+        Ok(self.session.catch_up()?)
     }
 
-    /// Marks the run as paused, and saves it into a file. Executes nothing.
+    /// Marks the run as paused, lets go of it, and saves it into a file. Executes nothing.
     ///
     /// # Errors
-    /// That somebody else works on it, or that the file can't be written.
-    pub fn pause(mut self, file: impl AsRef<Path>) -> Result<PathBuf> {
-        if let Held::Read(_) = self.held {
-            self = self.hold()?;
-        }
-        if let Held::Locked(locked) = &mut self.held {
-            locked.append(stop(Reason::Interrupted, "paused"), Durability::Synced)?;
-        }
-        self.let_go()?;
+    /// Those of [`Run::hold`], or that the file can't be written; the run is paused then all the same.
+    pub fn pause(&mut self, file: impl AsRef<Path>) -> Result<PathBuf> {
+        self.hold()?;
+        self.let_go("paused")?;
         self.save(file)
     }
 
-    /// Gives the right to write back.
-    fn let_go(&mut self) -> Result<()> {
-        if let Held::Locked(locked) = std::mem::replace(&mut self.held, Held::Gone) {
-            let dir = locked.session().dir().to_owned();
+    /// Stops a run that is held, and gives the right to write to it back.
+    fn let_go(&mut self, why: &str) -> Result<()> {
+        if let Some(lock) = self.lock.take() {
+            let mut locked = lock.into_inner().unwrap_or_else(PoisonError::into_inner);
+            locked.append(stop(Reason::Interrupted, why), Durability::Synced)?;
             drop(locked);
-            self.held = Held::Read(Session::open(Arc::clone(self.runs.home().disk()), &dir)?);
+            self.session.catch_up()?;
         }
         Ok(())
     }
 
-    fn session(&self) -> Result<&Session> {
-        match &self.held {
-            Held::Read(session) => Ok(session),
-            Held::Locked(locked) => Ok(locked.session()),
-            Held::Gone => Err(Error::Other("the run was given away".to_owned())),
-        }
+    pub(crate) fn whereabouts(&self) -> Whereabouts {
+        let dir = self.journal().dir().to_owned();
+        Whereabouts { runs: self.runs.clone(), dir, number: self.number }
     }
 
     /// The session behind it.
-    ///
-    /// # Errors
-    /// Where the run was given away.
-    pub fn journal(&self) -> Result<&Session> {
-        self.session()
+    #[must_use]
+    pub fn journal(&self) -> &Session {
+        &self.session
     }
 
-    pub(crate) fn state(&self) -> Result<&State> {
-        Ok(self.session()?.state())
+    /// All that its events add up to.
+    #[must_use]
+    pub fn state(&self) -> &State {
+        self.session.state()
     }
 
-    fn identity(&self) -> Result<&Identity> {
-        let unreadable = || Error::Other("the session can't be read".to_owned());
-        self.state()?.identity.as_ref().ok_or_else(unreadable)
+    pub(crate) fn identity(&self) -> Result<&Identity> {
+        let unreadable = || Error::Unreadable(self.journal().dir().display().to_string());
+        self.state().identity.as_ref().ok_or_else(unreadable)
     }
 
+    /// Its id, which is unique everywhere.
     #[must_use]
     pub fn id(&self) -> SessionId {
-        match &self.held {
-            Held::Read(session) => session.id(),
-            Held::Locked(locked) => locked.session().id(),
-            Held::Gone => SessionId::from_parts(0, 0),
-        }
+        self.journal().id()
     }
 
     /// Its number in its home, where that is known.
@@ -175,19 +186,52 @@ impl Run {
         self.number
     }
 
+    /// How to name it in a command: as short as it can be.
+    #[must_use]
+    pub fn selector(&self) -> String {
+        self.number.map_or_else(|| self.id().to_string(), |number| number.to_string())
+    }
+
+    /// Where it is kept, with others.
     #[must_use]
     pub fn runs(&self) -> &Runs {
         &self.runs
     }
 
-    /// How it stands. One that is held here is running.
+    /// How it stands. One that is held is running.
     ///
     /// # Errors
-    /// When the session can't be read.
+    /// When its lock can't be looked at.
     pub fn status(&self) -> Result<Status> {
-        let session = self.session()?;
-        let here = matches!(self.held, Held::Locked(_));
-        Ok(Status::of(session.state(), here || session.held_by()?.is_some()))
+        let held = self.lock.is_some() || self.session.held_by()?.is_some();
+        Ok(Status::of(self.state(), held))
+    }
+
+    /// Why it stands still, where it does.
+    #[must_use]
+    pub fn stopped(&self) -> Option<&SessionStopped> {
+        self.state().stop.as_ref()
+    }
+
+    /// Which run it comes from, and at which step it left that.
+    #[must_use]
+    pub fn lineage(&self) -> Option<&Lineage> {
+        self.state().identity.as_ref()?.lineage.as_ref()
+    }
+
+    /// What the agent may do.
+    #[must_use]
+    pub fn permission(&self) -> Permission {
+        self.state().permission()
+    }
+
+    /// Where it goes on: where it worked, or where that has moved to.
+    ///
+    /// # Errors
+    /// [`Error::Place`] where that is not there.
+    pub fn workspace(&self) -> Result<PathBuf> {
+        let host = self.runs.me().host;
+        Ok(Place::find(self.journal(), &host, None, &cwd()?)?.dir)
     }
 
     /// What it says of itself.
@@ -195,12 +239,12 @@ impl Run {
     /// # Errors
     /// When the session can't be read.
     pub fn manifest(&self) -> Result<Manifest> {
-        let (state, identity) = (self.state()?, self.identity()?);
+        let (state, identity) = (self.state(), self.identity()?);
         Ok(Manifest {
             agent: state.agent().to_owned(),
             model: state.model().map(str::to_owned),
             resume: !identity.sealed,
-            replay: vec!["cache", "rerun"],
+            replay: vec![Mode::Cache, Mode::Rerun],
         })
     }
 
@@ -209,7 +253,7 @@ impl Run {
     /// # Errors
     /// When the session can't be read.
     pub fn prompt(&self) -> Result<String> {
-        Ok(self.session()?.text(&self.identity()?.prompt)?)
+        Ok(self.journal().text(&self.identity()?.prompt)?)
     }
 
     /// All its steps, in their order. For long runs, see [`Run::each_step`].
@@ -227,7 +271,7 @@ impl Run {
     /// # Errors
     /// When the journal can't be read.
     pub fn each_step(&self, each: impl FnMut(Step)) -> Result<()> {
-        Ok(self.session()?.steps(each)?)
+        Ok(self.journal().steps(each)?)
     }
 
     /// Each event of its own journal.
@@ -235,7 +279,7 @@ impl Run {
     /// # Errors
     /// When the journal can't be read.
     pub fn each_event(&self, each: impl FnMut(Event)) -> Result<()> {
-        Ok(self.session()?.for_each(each)?)
+        Ok(self.journal().for_each(each)?)
     }
 
     /// Steps that have names: `main`, the last one of the conversation after which nothing is under
@@ -244,7 +288,7 @@ impl Run {
     /// # Errors
     /// When the journal can't be read.
     pub fn refs(&self) -> Result<BTreeMap<String, StepId>> {
-        let session = self.session()?;
+        let session = self.journal();
         let mut refs = BTreeMap::new();
         let base = session.state().base().map_or(0, |base| base.steps);
         session.landmarks(&mut |mark| {
@@ -263,65 +307,95 @@ impl Run {
     /// # Errors
     /// When it is missing or damaged.
     pub fn text(&self, payload: &segue_core::Payload) -> Result<String> {
-        Ok(self.session()?.text(payload)?)
+        Ok(self.journal().text(payload)?)
     }
 
     /// A new run that consists of the recorded steps, up to one of them: no model and no tool is
     /// called. The same replay twice has the same steps under the same ids.
     ///
     /// # Errors
-    /// [`Error::NoStep`], [`Error::InsideBatch`].
-    pub fn replay(&self, up_to: Option<&str>) -> Result<Run> {
+    /// [`Error::NoStep`], [`Error::InsideBatch`], [`Error::NotSingle`].
+    pub fn replay(&self, up_to: impl Into<At>) -> Result<Run> {
         self.replay_as(up_to, None)
     }
 
     /// The same, under a name.
     ///
     /// # Errors
-    /// [`Error::NoStep`], [`Error::InsideBatch`].
-    pub fn replay_as(&self, up_to: Option<&str>, name: Option<String>) -> Result<Run> {
-        let session = self.session()?;
+    /// Besides, [`Error::Name`].
+    pub fn replay_as(&self, up_to: impl Into<At>, name: Option<&str>) -> Result<Run> {
         let mut branch = self.leave(up_to, How::Replayed)?;
         let steps = branch.mark.index + 1;
         if let Some(base) = &mut branch.lineage.base {
-            base.spent = Some(session.spent(steps)?);
+            base.spent = Some(self.journal().spent(steps)?);
         }
-        let source = self.number.map_or_else(|| self.id().to_string(), |number| number.to_string());
-        let done = format!("replayed {steps} steps of session {source}: nobody was called");
-        let prompt = self.prompt()?;
-        self.make(
-            branch,
-            With { name, ..self.with(prompt)? },
-            vec![stop(Reason::Done, done).into()],
-        )
+        let (steps, source) = (segue_view::style::count(steps, "step"), self.selector());
+        let done = format!("replayed {steps} of session {source}: no model and no tool was called");
+        let with = With {
+            name: name.map(str::to_owned),
+            workspace: self.workspace_or_here()?,
+            ..self.like(self.prompt()?)?
+        };
+        self.make(branch, with, |_| vec![stop(Reason::Done, done).into()])
     }
 
     /// A new run that begins with the steps of this one, up to one of them, and waits for somebody
-    /// to go on. What it costs does not depend on how long this one is.
+    /// to go on. What it costs does not depend on how long this one is, and this one stays as it is.
     ///
     /// # Errors
-    /// [`Error::NoStep`], [`Error::InsideBatch`].
-    pub fn fork(&self, after: Option<&str>) -> Result<Run> {
-        let branch = self.leave(after, How::Forked)?;
-        let waits = format!("it was forked after step {}: say what to do", branch.mark.index);
-        let with = self.with("Go on from here.".to_owned())?;
-        self.make(branch, with, vec![stop(Reason::Rewound, waits).into()])
+    /// [`Error::NoStep`], [`Error::InsideBatch`], [`Error::NotSingle`], [`Error::Place`].
+    pub fn fork(&self, after: impl Into<At>) -> Result<Run> {
+        let workspace = self.workspace()?;
+        let mut branch = self.leave(after, How::Forked)?;
+        branch.fork_natively(self.journal(), self.state().agent())?;
+        let (worktree, files) = branch.apart(&workspace, false);
+        let with = With { workspace, worktree, ..self.like(GO_ON.to_owned())? };
+        self.fork_with(branch, with, files)
     }
 
-    /// Thinks through how a new run leaves this one at a step.
+    /// Makes a fork that was thought through ([`Run::leave`]), and waits for somebody to go on. Whoever
+    /// does brings the files back first, where some are named.
     ///
     /// # Errors
-    /// [`Error::NoStep`], [`Error::InsideBatch`].
-    pub fn leave(&self, step: Option<&str>, how: How) -> Result<Branch> {
-        let session = self.session()?;
-        let dir = session.state().workspace().map(Path::to_owned).unwrap_or_default();
-        let keeper = Keeper::new(session, &dir, Checkpoints::default());
-        Ok(branch::leave(session, &keeper, step, how)?)
+    /// [`Error::Name`], or when it can't be written.
+    pub fn fork_with(&self, branch: Branch, with: With, files: Option<String>) -> Result<Run> {
+        let waits = format!("it was forked after step {}: say what to do", branch.mark.index);
+        self.make(branch, with, |made| {
+            let back = files.map(|commit| rewind::to_files(made, commit).into());
+            back.into_iter().chain([stop(Reason::Rewound, waits).into()]).collect()
+        })
+    }
+
+    /// Thinks through how a new run leaves this one at a step. Nothing is made.
+    ///
+    /// # Errors
+    /// [`Error::NoStep`], [`Error::InsideBatch`], [`Error::NotSingle`].
+    pub fn leave(&self, step: impl Into<At>, how: How) -> Result<Branch> {
+        let (state, session) = (self.state(), self.journal());
+        let single = |what| Err(Error::NotSingle { what });
+        match self.identity()?.loop_kind {
+            LoopKind::Crew => return single("a crew"),
+            _ if state.tasks.is_some() => return single("a list of tasks"),
+            _ if state.is_part() => return single("a reviewer"),
+            _ => {}
+        }
+        Ok(branch::leave(session, &self.keeper()?, step.into().word(), how)?)
+    }
+
+    /// What has kept the files of its workspace.
+    pub(crate) fn keeper(&self) -> Result<Keeper> {
+        let dir = self.workspace_or_here()?;
+        Ok(Keeper::new(self.journal(), &dir, self.runs.checkpoints()))
+    }
+
+    /// A recording can be told again also where its workspace is gone.
+    fn workspace_or_here(&self) -> Result<PathBuf> {
+        self.workspace().or_else(|_| cwd())
     }
 
     /// A run like this one.
-    pub(crate) fn with(&self, prompt: String) -> Result<With> {
-        let (state, identity) = (self.state()?, self.identity()?);
+    pub(crate) fn like(&self, prompt: String) -> Result<With> {
+        let (state, identity) = (self.state(), self.identity()?);
         Ok(With {
             agent: state.agent().to_owned(),
             model: state.model().map(str::to_owned),
@@ -336,18 +410,20 @@ impl Run {
         })
     }
 
-    /// Makes the run that was thought through. It is there whole, or not at all.
-    ///
-    /// # Errors
-    /// When it can't be written.
-    pub fn make(&self, branch: Branch, with: With, begin: Vec<Draft>) -> Result<Run> {
-        let new = branch.session(self.session()?, with)?;
-        let runs = &self.runs;
-        let (mut made, number) = runs.home().create(new, &runs.me(), runs.clock())?;
+    /// Makes the run that was thought through, and what it begins with.
+    fn make(
+        &self,
+        branch: Branch,
+        with: With,
+        begin: impl FnOnce(&Session) -> Vec<Draft>,
+    ) -> Result<Run> {
+        let new = branch.session(self.journal(), with)?;
+        let (mut made, number) = self.runs.create(new)?;
+        let begin = begin(made.session());
         made.append_all(begin, Durability::Synced)?;
         let dir = made.session().dir().to_owned();
         drop(made);
-        runs.open(&dir, Some(number))
+        self.runs.open(&dir, Some(number))
     }
 
     /// Derives everything again from the bytes on the disk, and says what is no longer as it was.
@@ -355,29 +431,20 @@ impl Run {
     /// # Errors
     /// When the session can't be opened.
     pub fn verify(&self) -> Result<Findings> {
-        Ok(reproduce::check(self.session()?)?)
+        Ok(reproduce::check(self.journal())?)
     }
 
     /// How two runs differ, step by step.
     ///
     /// # Errors
     /// When one of them can't be read.
-    pub fn diff(&self, other: &Run) -> Result<segue_core::steps::align::Alignment> {
-        use segue_core::steps::align::{Sketch, align};
+    pub fn diff(&self, other: &Run) -> Result<Alignment> {
         let sketch = |run: &Run| {
             let mut sketches = Vec::new();
             run.each_step(|step| sketches.push(Sketch::of(&step)))?;
             Ok::<_, Error>(sketches)
         };
         Ok(align(&sketch(self)?, &sketch(other)?))
-    }
-
-    /// What the agent may do.
-    ///
-    /// # Errors
-    /// When the session can't be read.
-    pub fn permission(&self) -> Result<Permission> {
-        Ok(self.state()?.permission())
     }
 
     /// Saves the run into a file, by its ending: `.tine`, `.segue` (everything that going on elsewhere
@@ -387,18 +454,14 @@ impl Run {
     /// [`Error::File`] where it can't be written as that. A file that is there is replaced.
     pub fn save(&self, file: impl AsRef<Path>) -> Result<PathBuf> {
         let path = file.as_ref();
-        crate::file::save(self.session()?, path, (self.runs.clock())())?;
+        crate::file::save(self.journal(), path, (self.runs.clock())())?;
         Ok(path.to_owned())
     }
 }
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if let Held::Locked(locked) = &mut self.held
-            && locked.state().phase == segue_core::state::Phase::Running
-        {
-            // Without it, the next look finds a crash, and the run can be resumed all the same.
-            let _ = locked.append(stop(Reason::Interrupted, "let go"), Durability::Synced);
-        }
+        // Where it fails, the next look finds a crash, and the run can be resumed all the same.
+        let _ = self.let_go("let go");
     }
 }

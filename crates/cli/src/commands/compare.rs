@@ -27,7 +27,7 @@ use crate::{
         fork::{self, branch_error},
         go_on::say_plan,
         place,
-        replay::{start_of, task},
+        replay::task,
         run::{Manner, check_git, surroundings},
         worker::{Wishes, hire, known_agent, no_such_agent},
     },
@@ -101,7 +101,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         hired.push(hire(context, &config, agent, wishes)?);
     }
     let files = match &args.from_step {
-        None => start_of(&session, &keeper),
+        None => branch::start_of(&session, &keeper),
         Some(step) => {
             let branch = branch::leave(&session, &keeper, Some(step), How::Forked)
                 .map_err(|error| branch_error(error, &found.selector()))?;

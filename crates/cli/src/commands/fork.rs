@@ -1,17 +1,12 @@
 //! `segue fork`: a new session that begins with what another one knows at one of its steps.
 
-use segue_core::{
-    Exit, Permission,
-    event::{Draft, Reason},
-    identity::How,
-};
-use segue_journal::{Durability, Session};
+use segue::Run;
+use segue_core::{Exit, Permission, identity::How};
+use segue_journal::Session;
 use segue_loops::{
     branch::{self, Branch, BranchError, Files, With},
     keep::Keeper,
-    launch, rewind,
 };
-use segue_runner::{Interrupt, supervisor::stop};
 use segue_view::select::Found;
 use serde_json::json;
 
@@ -20,12 +15,11 @@ use crate::{
         caps::CapFlags,
         go_on::{check_no_list, check_whole, say_plan},
         place,
-        run::{Begin, Manner, check_free, launch_new, surroundings},
+        run::{Begin, Manner, check_free, launch_new},
         worker::{NATIVE, Wishes, hire, known_agent, no_such_agent},
     },
     context::{Context, say},
     error::{CommandError, CommandResult},
-    observe::Watcher,
 };
 
 /// What a fork is asked that was given no prompt.
@@ -91,8 +85,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let copies = branch
         .fork_natively(&session, &agent)
         .map_err(|error| branch_error(error, &found.selector()))?;
-    let worktree = args.worktree || !branch.tip && can_have_worktree(&place.dir);
-    let files = branch.files.commit().map(str::to_owned).filter(|_| worktree);
+    let (worktree, files) = branch.apart(&place.dir, args.worktree);
     let mut lines = vec![format!("⑂ fork #{} after step {}", found.selector(), named(&branch))];
     let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
     line("talk", talk(&agent, copies));
@@ -127,7 +120,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let begin = Begin { files, ..Begin::default() };
     if args.prompt.is_none() {
         let model = model.map(str::to_owned);
-        return made(context, &session, branch, With { model, ..with }, begin.files);
+        let source = Run::of(&context.runs()?, session, found.number);
+        return made(context, &source, branch, With { model, ..with }, begin.files);
     }
     let (model, worker) = hired?;
     let new = branch
@@ -145,36 +139,21 @@ pub(crate) fn open(context: &Context, found: &Found, done: &str) -> Result<Sessi
     Ok(session)
 }
 
-pub(crate) fn can_have_worktree(dir: &std::path::Path) -> bool {
-    crate::commands::run::check_git(dir).is_ok()
-}
-
 /// A fork that waits for somebody to be asked.
 fn made(
     context: &Context,
-    session: &Session,
+    source: &Run,
     branch: Branch,
     with: With,
     files: Option<String>,
 ) -> CommandResult {
-    let config = context.config()?;
-    let waits = format!("it was forked after step {}: say what to do", branch.mark.index);
-    let new =
-        branch.session(session, with).map_err(|error| CommandError::failed(error.to_string()))?;
-    let mut watcher = Watcher::quiet(context);
-    let interrupt = Interrupt::install()?;
-    let around = surroundings(context, &config, &mut watcher, interrupt, Manner::default());
-    let (mut made, number) = launch::create(&context.home, new, &around)?;
-    // Whoever goes on with it brings the files back first.
-    let back = files.map(|commit| rewind::to_files(made.session(), commit));
-    let mut drafts: Vec<Draft> = back.into_iter().map(Draft::from).collect();
-    drafts.push(stop(Reason::Rewound, waits).into());
-    made.append_all(drafts, Durability::Synced)?;
-    let id = made.session().id();
-    drop(made);
+    let made = source
+        .fork_with(branch, with, files)
+        .map_err(|error| CommandError::from(error).about(&source.selector()))?;
     if context.json {
-        context.print_json(&json!({ "session": number, "id": id }))?;
+        context.print_json(&json!({ "session": made.number(), "id": made.id() }))?;
     } else {
+        let number = made.selector();
         say(&format!("✓ session {number}: nobody is asked yet"));
         say(&format!("segue resume {number} \"what to do\""));
     }

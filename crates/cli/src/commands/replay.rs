@@ -7,7 +7,7 @@ mod save;
 
 use segue_core::Permission;
 
-pub(crate) use rerun::{start_of, task};
+pub(crate) use rerun::task;
 
 use crate::{
     commands::{
@@ -98,7 +98,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         _ if args.verify => inspect::verify(context, &session, &found.selector()),
         _ if args.inspect || args.dry_run => inspect::run(context, args, &session, &found),
         Mode::Rerun => rerun::run(context, args, &session, &found),
-        Mode::Cache => cache::run(context, args, &session, &found),
+        Mode::Cache => cache::run(context, args, session, &found),
     }
 }
 

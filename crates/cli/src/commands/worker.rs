@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
+use segue::hire::{HireError, Terms, Wanted};
 use segue_agents::{
-    native::{ModelError, ModelSpec, build, retry::Policy},
-    vendor::{self, Program, SignIn, Vendor, World},
+    native::{ModelError, retry::Policy},
+    vendor,
 };
 use segue_core::{Exit, Permission};
 use segue_loops::launch::Worker;
-use segue_runner::{
-    native::NativeConfig,
-    vendor::{VendorConfig, Watch},
-};
+use segue_runner::vendor::Watch;
 
 use crate::{config::Config, context::Context, error::CommandError};
 
@@ -85,108 +83,55 @@ pub(crate) fn hire(
     agent: &str,
     wishes: Wishes<'_>,
 ) -> Result<(Option<String>, Worker), CommandError> {
-    if agent == NATIVE {
-        let (model, native) = native_config(context, config, wishes.model)?;
-        return Ok((Some(model), Worker::Native(native)));
-    }
-    let Some(vendor) = vendor::find(agent) else { return Err(no_such_agent(agent)) };
-    let world = World::here();
-    let program = installed(&*vendor, &world)?;
-    let card = vendor.card();
-    if vendor.signed_in(&world) == SignIn::No {
-        return Err(CommandError::failed(format!("{} is not signed in", card.title))
-            .hint(card.sign_in)
-            .hint("segue agents shows who is"));
-    }
-    if !card.can.permission && wishes.permission.is_some_and(|asked| asked != Permission::Full) {
-        return Err(CommandError::usage(format!(
-            "{agent} can't be held to a permission: it runs with all that you may do"
-        ))
-        .hint("--permission full says so"));
-    }
-    let policy = Policy { attempts: config.agent_attempts(), ..Policy::default() };
-    let watch = Watch {
-        silence: config.duration("agents.silence").unwrap_or(Duration::from_secs(600)),
-        tool_silence: config.duration("agents.tool_silence").unwrap_or(Duration::from_secs(3600)),
-        ..Watch::default()
+    let ours = || config.get("model").filter(|_| agent == NATIVE);
+    let wanted = Wanted {
+        agent,
+        model: wishes.model.or_else(ours),
+        permission: wishes.permission,
+        fresh: wishes.fresh,
+        cwd: context.cwd.clone(),
     };
-    let model = wishes.model.map(str::to_owned);
-    let fresh = wishes.fresh;
-    let prices = config.prices();
-    let worker = VendorConfig {
-        vendor,
-        program,
-        world,
-        model: model.clone(),
-        prices,
-        policy,
-        watch,
-        fresh,
+    let env = |name: &str| std::env::var(name).ok();
+    let terms = Terms {
+        settings: &|provider| config.model_settings(provider, &env),
+        prices: config.prices(),
+        calls: Policy { attempts: config.attempts(), ..Policy::default() },
+        starts: Policy { attempts: config.agent_attempts(), ..Policy::default() },
+        watch: Watch {
+            silence: config.duration("agents.silence").unwrap_or(Duration::from_secs(600)),
+            tool_silence: config
+                .duration("agents.tool_silence")
+                .unwrap_or(Duration::from_secs(3600)),
+            ..Watch::default()
+        },
         tools: config.get("agents.tools") != Some("off"),
         segue: std::env::current_exe().unwrap_or_else(|_| "segue".into()),
     };
-    Ok((model, Worker::Vendor(worker)))
+    Ok(segue::hire::hire(&wanted, terms)?)
 }
 
-/// The vendor's program, or how to get it.
-fn installed(vendor: &dyn Vendor, world: &World) -> Result<Program, CommandError> {
-    let card = vendor.card();
-    let wanted = vendor.looks_for();
-    let names: Vec<&str> = wanted.iter().map(String::as_str).collect();
-    // A path is the shell's to find, from the directory that the agent works in.
-    let found = |names: &[&str]| {
-        let by_path = |name: &&str| {
-            let path = std::path::Path::new(name);
-            name.contains('/') && (path.is_relative() || path.exists())
-        };
-        names.iter().any(by_path) || vendor::look_up(world, names).is_some()
-    };
-    if let Some(program) = vendor::look_up(world, card.programs).filter(|_| found(&names)) {
-        return Ok(vendor.behind(program));
-    }
-    let names = names.join(" or ");
-    let error = CommandError::new(
-        Exit::AgentMissing,
-        format!("{} is not installed: there is no {names} in PATH", card.title),
-    );
-    Err(match card.install {
-        "" => error,
-        install => error.hint(format!("install it: {install}")),
-    })
-}
-
-/// The model by its full name, and the agent's parts around it.
-pub(crate) fn native_config(
-    context: &Context,
-    config: &Config,
-    model: Option<&str>,
-) -> Result<(String, NativeConfig), CommandError> {
-    let text = model.unwrap_or_else(|| config.get("model").unwrap_or("script"));
-    let spec = ModelSpec::parse(text).map_err(|error| CommandError::usage(error.to_string()))?;
-    // A session is resumed from any directory: its script has to be found from there.
-    let spec = match spec {
-        ModelSpec::Script(Some(file)) => {
-            let file = context.cwd.join(&file);
-            ModelSpec::Script(Some(std::fs::canonicalize(&file).unwrap_or(file)))
+impl From<HireError> for CommandError {
+    fn from(error: HireError) -> Self {
+        let message = error.to_string();
+        match error {
+            HireError::NoSuchAgent(word) => no_such_agent(&word),
+            HireError::NotInstalled { install: "", .. } => Self::new(Exit::AgentMissing, message),
+            HireError::NotInstalled { install, .. } => {
+                Self::new(Exit::AgentMissing, message).hint(format!("install it: {install}"))
+            }
+            HireError::NotSignedIn { sign_in, .. } => {
+                Self::failed(message).hint(sign_in).hint("segue agents shows who is")
+            }
+            HireError::Unbound(_) => Self::usage(message).hint("--permission full says so"),
+            HireError::NoSuchModel(_) => Self::usage(message),
+            HireError::NoModel {
+                provider: Some(provider),
+                error: ModelError::NotSignedIn { message, fix },
+            } => Self::failed(format!("not signed in: {message}")).hint(fix).hint(format!(
+                "or keep it in the settings: segue config set {}.key - < key.txt",
+                provider.word()
+            )),
+            _ => Self::failed(message),
         }
-        api => api,
-    };
-    let env = |name: &str| std::env::var(name).ok();
-    let settings =
-        spec.provider().map(|provider| config.model_settings(provider, &env)).unwrap_or_default();
-    let model = build(&spec, &settings).map_err(|error| no_model(&spec, error))?;
-    let policy = Policy { attempts: config.attempts(), ..Policy::default() };
-    Ok((spec.to_string(), NativeConfig { model, prices: config.prices(), policy }))
-}
-
-fn no_model(spec: &ModelSpec, error: ModelError) -> CommandError {
-    match (error, spec.provider()) {
-        (ModelError::NotSignedIn { message, fix }, Some(provider)) => {
-            let word = provider.word();
-            CommandError::failed(format!("not signed in: {message}")).hint(fix).hint(format!(
-                "or keep it in the settings: segue config set {word}.key - < key.txt"
-            ))
-        }
-        (error, _) => CommandError::failed(error.to_string()),
     }
 }

@@ -25,10 +25,6 @@ use crate::{
     error::{CommandError, CommandResult},
 };
 
-/// What the agent is told besides: what it reads about is not there.
-const FROM_THE_START: &str = "The files are as they were before any of this work was done: nothing of \
-     what is told about it is there.";
-
 pub(super) fn run(
     context: &Context,
     args: &Args,
@@ -47,7 +43,7 @@ pub(super) fn run(
     let wrong = |error| branch_error(error, &selector);
     let step = args.from_step.as_deref();
     let branch = branch::leave(session, &keeper, step, How::Replayed).map_err(wrong)?;
-    let files = start_of(session, &keeper);
+    let files = branch::start_of(session, &keeper);
     let prompt = task(session, args.prompt.as_deref())?;
     let mut lines = vec![format!("⟳ rerun #{selector} by {agent}")];
     let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
@@ -73,7 +69,7 @@ pub(super) fn run(
         agent,
         model,
         permission: args.permission.unwrap_or_else(|| state.permission()),
-        prompt: format!("{prompt}\n\n{FROM_THE_START}"),
+        prompt: format!("{prompt}\n\n{}", branch::FROM_THE_START),
         workspace: place.dir,
         worktree: true,
         caps: config.caps().overridden_by(args.caps.caps()),
@@ -84,7 +80,7 @@ pub(super) fn run(
     let new = branch.session(session, with).map_err(wrong)?;
     let begin = Begin { files, ..Begin::default() };
     let (exit, number) = launch_numbered(context, &config, new, worker, Manner::default(), begin)?;
-    if let Some(file) = save::write(context, &save, number)? {
+    if let Some(file) = save::write(context, &save, &number.to_string())? {
         say(&format!("  written to {}", file.display()));
     }
     if args.compare {
@@ -93,26 +89,12 @@ pub(super) fn run(
     Ok(exit)
 }
 
-/// The files that the session began with.
-pub(crate) fn start_of(session: &Session, keeper: &Keeper) -> Option<String> {
-    let commit = session.state().first_checkpoint.as_ref()?.commit.clone()?;
-    let kept = keeper.snapshots().ok()?.exists(&commit).unwrap_or_default();
-    kept.then_some(commit)
-}
-
 /// What is to be done again.
 pub(crate) fn task(session: &Session, named: Option<&str>) -> Result<String, CommandError> {
-    if let Some(prompt) = named {
-        return match prompt.trim().is_empty() {
-            true => Err(CommandError::usage("the prompt is empty")),
-            false => Ok(prompt.to_owned()),
-        };
+    match named {
+        Some(prompt) if prompt.trim().is_empty() => Err(CommandError::usage("the prompt is empty")),
+        Some(prompt) => Ok(prompt.to_owned()),
+        None => branch::task(session)
+            .map_err(|error| branch_error(error, &session.dir().display().to_string())),
     }
-    let state = session.state();
-    let unreadable = || CommandError::failed("the session can't be read");
-    let identity = state.identity.as_ref().ok_or_else(unreadable)?;
-    Ok(match &identity.packet {
-        Some(packet) => packet.objective.clone(),
-        None => session.text(&identity.prompt)?,
-    })
 }

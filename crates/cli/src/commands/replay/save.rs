@@ -43,9 +43,9 @@ impl Save {
 pub(super) fn write(
     context: &Context,
     save: &Save,
-    number: u64,
+    number: &str,
 ) -> Result<Option<PathBuf>, CommandError> {
     let Save::File { path, force } = save else { return Ok(None) };
-    export::to_file(context, &number.to_string(), path, *force)?;
+    export::to_file(context, number, path, *force)?;
     Ok(Some(path.clone()))
 }

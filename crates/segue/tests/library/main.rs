@@ -1,0 +1,6 @@
+//! The library, as a program that uses it sees it.
+
+mod replay;
+mod runs;
+mod support;
+mod work;

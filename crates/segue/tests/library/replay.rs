@@ -1,0 +1,164 @@
+//! Replays, reruns, forks, and what a model is really told when it goes on.
+
+use std::fs;
+
+use segue::{Agent, At, How, Mode, Run, Secret, Settings, Status};
+use segue_testkit::model_server::{ModelServer, Request, Scenario};
+
+use crate::support::{Place, WRITER};
+
+fn ids(run: &Run) -> Vec<String> {
+    run.steps().unwrap().iter().map(|step| step.id.to_string()).collect()
+}
+
+fn journal(run: &Run) -> Vec<u8> {
+    fs::read(run.journal().dir().join("journal.jsonl")).unwrap()
+}
+
+/// A model behind an API, which records what it is asked.
+fn behind(place: &Place, server: &ModelServer) -> Agent {
+    let settings = Settings {
+        base_url: Some(server.url()),
+        key: Some(Secret::new("sk-test".to_owned())),
+        ..Settings::default()
+    };
+    place.here(Agent::new("anthropic/claude-sonnet-4-5")).settings(settings)
+}
+
+fn asked(server: &ModelServer) -> Request {
+    server.turns().last().unwrap().clone()
+}
+
+#[test]
+fn a_replay_calls_nobody_and_is_the_same_every_time() {
+    let place = Place::new();
+    let agent = place.agent(WRITER);
+    let run = agent.run("Write.").wait().unwrap();
+    let before = journal(&run);
+    // From here on every call would fail: no script, no workspace, no key, no such server.
+    for entry in fs::read_dir(place.path("")).unwrap().flatten() {
+        if entry.path().extension().is_some_and(|end| end == "toml") {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+    fs::remove_dir_all(place.repo()).unwrap();
+    let nobody = Agent::new("anthropic/none")
+        .settings(Settings { base_url: Some("http://127.0.0.1:1".into()), ..Settings::default() });
+    let (one, two) =
+        (run.replay(At::Last).unwrap(), nobody.replay(&run, Mode::Cache).wait().unwrap());
+    for replayed in [&one, &two] {
+        assert_eq!(ids(replayed), ids(&run));
+        assert_eq!(replayed.status().unwrap(), Status::Completed);
+        assert_eq!(replayed.lineage().unwrap().how, How::Replayed);
+        assert!(replayed.verify().unwrap().reproduces());
+        assert_eq!(replayed.prompt().unwrap(), "Write.");
+    }
+    assert_ne!(one.id(), two.id());
+    // A part of it, and a replay of a replay.
+    let part = run.replay(3).unwrap();
+    assert_eq!(ids(&part), ids(&run)[..4]);
+    assert_eq!(ids(&one.replay(At::Last).unwrap()), ids(&run));
+    assert_eq!(journal(&run), before);
+    assert!(!place.repo().exists());
+}
+
+#[test]
+fn a_tampered_run_is_found() {
+    let place = Place::new();
+    let run = place.agent(WRITER).run("Write.").wait().unwrap();
+    let replayed = run.replay(At::Last).unwrap();
+    let text = String::from_utf8(journal(&run)).unwrap();
+    assert!(text.contains("I write."));
+    fs::write(run.journal().dir().join("journal.jsonl"), text.replacen("I write.", "I wrote.", 1))
+        .unwrap();
+    assert!(!replayed.verify().unwrap().reproduces());
+}
+
+#[test]
+fn whoever_resumes_from_an_earlier_step_knows_nothing_of_later_ones() {
+    let place = Place::with_git();
+    let server =
+        ModelServer::start(Scenario::new().text("ALPHA").text("BETA").text("GAMMA").text("DELTA"))
+            .unwrap();
+    let agent = behind(&place, &server);
+    let run = agent.run("first question").wait().unwrap();
+    let run = agent.resume(&run, At::Last, "second question").wait().unwrap();
+    let all = asked(&server).texts().join("\n");
+    for word in ["first question", "ALPHA", "second question"] {
+        assert!(all.contains(word), "{word}: {all}");
+    }
+    // Step 1 is the answer to the first question.
+    let before = journal(&run);
+    let other = agent.resume(&run, 1, "another question").wait().unwrap();
+    let told = asked(&server).texts().join("\n");
+    for word in ["first question", "ALPHA", "another question"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    for word in ["second question", "BETA"] {
+        assert!(!told.contains(word), "{word}: {told}");
+    }
+    assert_eq!(run.diff(&other).unwrap().shared, 2);
+    assert_eq!(journal(&run), before);
+    // By its id, and by its name.
+    let step = run.steps().unwrap()[1].id;
+    let named = agent.resume(&run, step, "once more").wait().unwrap();
+    assert_eq!(ids(&named)[..2], ids(&run)[..2]);
+}
+
+#[test]
+fn a_rerun_gets_the_recorded_context_and_the_files_of_the_start() {
+    let place = Place::with_git();
+    let run = place.agent(WRITER).run("Write the letters.").wait().unwrap();
+    let server =
+        ModelServer::start(Scenario::new().text("Done again.").text("And again.")).unwrap();
+    let agent = behind(&place, &server);
+    let rerun = agent.replay(&run, Mode::Rerun).wait().unwrap();
+    let told = asked(&server).texts().join("\n");
+    for word in ["Write the letters.", "I write.", "nothing of what is told about it is there"] {
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    assert_eq!(rerun.lineage().unwrap().how, How::Replayed);
+    let tree = rerun.workspace().unwrap();
+    assert_ne!(tree, place.repo());
+    assert!(tree.join("first.txt").exists() && !tree.join("a.txt").exists());
+    assert!(place.repo().join("a.txt").exists());
+    assert!(run.diff(&rerun).unwrap().differences() > 0);
+    // With another task, told a part of it.
+    let part = agent.rerun(&run, 3, Some("Write numbers.")).wait().unwrap();
+    let told = asked(&server).texts().join("\n");
+    assert!(told.contains("Write numbers.") && !told.contains("Written."), "{told}");
+    assert_eq!(part.status().unwrap(), Status::Completed);
+}
+
+#[test]
+fn where_there_can_be_no_worktree_nothing_is_left_of_a_rerun() {
+    let place = Place::new();
+    let run = place.agent(WRITER).run("Write.").wait().unwrap();
+    assert!(place.agent(WRITER).replay(&run, Mode::Rerun).wait().is_err());
+    assert_eq!(place.runs().all().unwrap().len(), 1);
+}
+
+#[test]
+fn a_fork_costs_the_same_however_long_the_run_is() {
+    let place = Place::new();
+    let replies: String = (0..60)
+        .map(|at| {
+            format!(
+                "[[reply]]\ntext = \"On.\"\n\
+                 tools = [ {{ name = \"glob\", input = {{ pattern = \"{at}*\" }} }} ]\n"
+            )
+        })
+        .collect();
+    let long = format!("{replies}[[reply]]\ntext = \"Done.\"\n");
+    let short = place.agent(WRITER).run("Write.").wait().unwrap();
+    let long = place.agent(&long).run("Write.").wait().unwrap();
+    assert!(long.steps().unwrap().len() > 100);
+    let before = journal(&long);
+    let (one, other) = (short.fork(At::Last).unwrap(), long.fork(At::Last).unwrap());
+    let (one, size) = (journal(&one).len(), journal(&other).len());
+    assert!(size < one + 500, "{size} and {one} bytes");
+    assert_eq!(ids(&other), ids(&long));
+    assert_eq!(journal(&long), before);
+    // It waits, and whoever goes on has all of it.
+    assert_eq!(other.status().unwrap(), Status::Rewound);
+}

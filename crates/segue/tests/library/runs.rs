@@ -1,0 +1,161 @@
+//! Runs without anybody at work: held, paused, let go; what can't be done with them.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Command, Stdio},
+};
+
+use segue::{At, Error, How, NoStep, Reason, Run, Runs, Status, branch::With};
+
+use crate::support::{Place, WRITER};
+
+const HELD: &str = "SEGUE_TEST_HOME";
+
+fn made(place: &Place) -> Run {
+    place.agent(WRITER).run("Write.").wait().unwrap()
+}
+
+#[test]
+fn a_run_that_is_held_is_nobody_elses() {
+    let place = Place::new();
+    let mut run = made(&place);
+    let mut other = place.runs().load("1").unwrap();
+    run.hold().unwrap();
+    run.hold().unwrap();
+    assert_eq!(run.status().unwrap(), Status::Running);
+    let Err(Error::Busy { holder, .. }) = other.hold() else { panic!("held twice") };
+    assert_eq!(holder.pid, std::process::id());
+    // It can be looked at and left all the same, and what failed is as usable as before.
+    assert_eq!(other.id(), run.id());
+    assert_eq!(other.replay(At::Last).unwrap().steps().unwrap().len(), 5);
+    drop(run);
+    let after = place.runs().load("1").unwrap();
+    assert_eq!(after.status().unwrap(), Status::Interrupted);
+    assert_eq!(after.stopped().unwrap().message, "let go");
+    other.hold().unwrap();
+}
+
+#[test]
+fn pausing_marks_a_run_and_lets_go_of_it() {
+    let place = Place::new();
+    let mut run = made(&place);
+    run.pause(place.path("checkpoint.tine")).unwrap();
+    assert_eq!(run.status().unwrap(), Status::Interrupted);
+    let stop = run.stopped().unwrap();
+    assert_eq!((stop.reason, stop.message.as_str()), (Reason::Interrupted, "paused"));
+    let mut again = place.runs().load("1").unwrap();
+    again.hold().unwrap();
+    again.pause(place.path("checkpoint.tine")).unwrap();
+    // Nothing was executed.
+    assert_eq!(again.steps().unwrap(), run.steps().unwrap());
+}
+
+#[test]
+fn another_process_that_holds_a_run_is_respected() {
+    let place = Place::new();
+    let mut run = made(&place);
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "runs::holder", "--ignored", "--nocapture"])
+        .env(HELD, place.path("home"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().ends_with("held")));
+    let Err(Error::Busy { holder, .. }) = run.hold() else { panic!("held twice") };
+    assert_eq!(holder.pid, child.id());
+    assert_eq!(run.status().unwrap(), Status::Running);
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    run.hold().unwrap();
+}
+
+#[test]
+#[ignore = "the other process of the test above"]
+fn holder() {
+    let home = std::env::var_os(HELD).unwrap();
+    let mut run = Runs::at(home).load("1").unwrap();
+    run.hold().unwrap();
+    println!("held");
+    std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+#[test]
+fn what_is_made_to_be_looked_at_is_not_resumed() {
+    let place = Place::new();
+    let run = made(&place);
+    let like = With {
+        agent: "native".into(),
+        model: None,
+        permission: run.permission(),
+        prompt: "Look.".into(),
+        workspace: place.repo(),
+        worktree: false,
+        caps: Default::default(),
+        name: None,
+        sealed: true,
+        segue: "test".into(),
+    };
+    let branch = run.leave(At::Last, How::Forked).unwrap();
+    let mut sealed = run.fork_with(branch, like, None).unwrap();
+    assert!(!sealed.manifest().unwrap().resume);
+    assert!(matches!(sealed.hold(), Err(Error::NotResumable)));
+    assert!(matches!(sealed.pause(place.path("x.tine")), Err(Error::NotResumable)));
+    let resumed = place.agent(WRITER).resume(&sealed, At::Last, "Go on.").wait();
+    assert!(matches!(resumed, Err(Error::NotResumable)));
+    // It can be replayed, and what comes of it is not resumed either.
+    assert!(!sealed.replay(At::Last).unwrap().manifest().unwrap().resume);
+    assert_eq!(place.runs().all().unwrap().len(), 3);
+}
+
+#[test]
+fn a_run_is_left_only_where_that_can_be_done() {
+    let place = Place::new();
+    let run = made(&place);
+    // The reply with its calls, and the first of their results.
+    for index in [1, 2] {
+        let error = run.fork(index).unwrap_err();
+        assert!(matches!(error, Error::InsideBatch { index: at } if at == index), "{error}");
+        let error = run.replay(index).unwrap_err();
+        assert!(matches!(error, Error::InsideBatch { .. }), "{error}");
+        let error = place.agent(WRITER).resume(&run, index, "Go on.").wait().unwrap_err();
+        assert!(matches!(error, Error::InsideBatch { .. }), "{error}");
+    }
+    let beyond = run.fork(99).unwrap_err();
+    assert!(matches!(beyond, Error::NoStep(NoStep::Beyond { index: 99, last: 4 })), "{beyond}");
+    let unknown = run.replay("zzzz").unwrap_err();
+    assert!(matches!(unknown, Error::NoStep(NoStep::Unknown { .. })), "{unknown}");
+    // Nothing came of any of it.
+    assert_eq!(place.runs().all().unwrap().len(), 1);
+    for word in ["0", "3", "4"] {
+        run.fork(word).unwrap();
+    }
+}
+
+#[test]
+fn names_are_given_once() {
+    let place = Place::new();
+    let run = made(&place);
+    run.replay_as(At::Last, Some("again")).unwrap();
+    assert_eq!(place.runs().load("again").unwrap().number(), Some(2));
+    for name in ["again", "12", ""] {
+        let error = run.replay_as(At::Last, Some(name)).unwrap_err();
+        assert!(matches!(&error, Error::Name { name: told, .. } if told == name), "{error}");
+    }
+    assert!(
+        matches!(place.runs().load("nothing"), Err(Error::NoRun { word, .. }) if word == "nothing")
+    );
+    assert_eq!(place.runs().all().unwrap().len(), 2);
+}
+
+#[test]
+fn a_home_is_found_as_the_program_finds_it() {
+    let place = Place::new();
+    let below = place.repo().join("deep/er");
+    std::fs::create_dir_all(&below).unwrap();
+    std::fs::create_dir_all(place.repo().join(".segue")).unwrap();
+    assert_eq!(Runs::dir_for(None, &below), Some(place.repo().join(".segue")));
+    let named = Runs::dir_for(Some("mine".as_ref()), &below);
+    assert_eq!(named, Some(below.join("mine")));
+}
