@@ -128,7 +128,7 @@ fn packet(
 
 /// The files at a step: kept at the end of its turn if it was the last one there, else the last time
 /// before.
-fn files(
+pub(crate) fn files(
     session: &Session,
     keeper: &Keeper,
     mark: &Landmark,
