@@ -196,7 +196,9 @@ impl Branch {
     pub fn session(self, source: &Session, with: With) -> Result<NewSession, BranchError> {
         let unreadable = || BranchError::Unreadable(source.dir().display().to_string());
         let identity = source.state().identity.as_ref().ok_or_else(unreadable)?;
-        let like = With { sealed: with.sealed || identity.sealed, ..with };
+        // Of a session that is only to be looked at, a replay is one too; a fork is somebody's work.
+        let looked_at = identity.sealed && self.lineage.how != How::Forked;
+        let like = With { sealed: with.sealed || looked_at, ..with };
         Ok(NewSession {
             lineage: Some(self.lineage),
             packet: self.packet,

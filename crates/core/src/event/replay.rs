@@ -57,8 +57,8 @@ impl fmt::Display for ReplayEnded {
                 write!(f, "everything is from the recording, up to step {last}{id}")
             }
             (ReplayEnd::Drifted, _) => {
-                let differs = self.differs.as_deref().unwrap_or("something");
-                write!(f, "the recording is left at step {step}{id}: {differs}")
+                write!(f, "the recording is left at step {step}{id}")?;
+                self.differs.iter().try_for_each(|differs| write!(f, ": {differs}"))
             }
             (_, None) => write!(f, "the recording has no step"),
             (_, Some(last)) => write!(f, "the recording ends after step {last}{id}"),

@@ -48,12 +48,12 @@ impl Out<'_> {
     }
 
     fn replay_ended(&mut self, ended: &ReplayEnded) {
-        let live = match ended.why {
-            ReplayEnd::Complete => "",
-            _ => " · live from here on",
-        };
-        let text = format!("{}{live}", sanitize(&ended.to_string()));
-        self.one(0, (Paint::Cyan, "⟳"), Paint::Bold, &text);
+        // What differs has lines of its own: of all words these must not be cut off.
+        let head = ReplayEnded { differs: None, ..ended.clone() }.to_string();
+        self.one(0, (Paint::Cyan, "⟳"), Paint::Bold, &head);
+        if let Some(differs) = &ended.differs {
+            self.wrapped(2, Paint::Plain, &sanitize(differs));
+        }
         let spent = ended.reused;
         let mut text = format!(
             "reused {} · {} tokens",
