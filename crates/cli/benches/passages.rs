@@ -286,7 +286,7 @@ impl Lab {
 fn step(n: usize) -> Draft {
     let model = || "script".to_owned();
     let draft: Draft = match n % 6 {
-        0 => ModelCalled { model: model(), attempt: 1, messages: 40 }.into(),
+        0 => ModelCalled { model: model(), attempt: 1, messages: 40, told: None }.into(),
         1 => {
             let text = format!("I look at part {n} of it now, with words as an agent has. ");
             TextWritten { text: Payload::inline(text.repeat(6)), partial: false }.into()

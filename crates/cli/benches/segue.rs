@@ -193,7 +193,7 @@ fn long_session(home: &Home, events: usize) -> Done<u64> {
 }
 
 fn exchange() -> [Draft; 3] {
-    let called = ModelCalled { model: "script".into(), attempt: 1, messages: 1 };
+    let called = ModelCalled { model: "script".into(), attempt: 1, messages: 1, told: None };
     let replied = ModelReplied {
         model: "script".into(),
         stop: ModelStop::EndTurn,

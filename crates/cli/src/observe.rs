@@ -258,6 +258,7 @@ pub(crate) fn exit_of(stop: &SessionStopped) -> Exit {
         | Reason::Empty
         | Reason::Discarded
         | Reason::HandedOff
+        | Reason::Drifted
         | Reason::Silent
         | Reason::Overloaded
         | Reason::Unreachable

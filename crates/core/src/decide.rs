@@ -256,7 +256,7 @@ mod tests {
         }
 
         fn call(self) -> Self {
-            self.with("", ModelCalled { model: "m".into(), attempt: 1, messages: 1 })
+            self.with("", ModelCalled { model: "m".into(), attempt: 1, messages: 1, told: None })
         }
 
         fn tool(self, id: &str) -> Self {

@@ -14,6 +14,7 @@
 
 mod crew;
 mod handoff;
+mod replay;
 mod review;
 mod session;
 mod tasks;
@@ -38,6 +39,7 @@ pub use handoff::{
     AgentChanged, Blocker, ChangeCause, Decision, KnownLimit, PacketWritten, PassedOver,
     ProgressReported, Via,
 };
+pub use replay::{ReplayEnd, ReplayEnded, Told};
 pub use review::{
     Concern, Delivery, DoneSignalled, MessageDelivered, MessageSent, ReviewStarted,
     ReviewerStopped, Verdict, VerdictGiven, VerdictSubmitted, WorkAccepted, WorkCommitted,
@@ -219,6 +221,8 @@ bodies! {
     "rewind.finished" => RewindFinished,
     "worktree.planned" => WorktreePlanned,
     "worktree.made" => WorktreeMade,
+    /// A replay is no longer answered from its recording.
+    "replay.ended" => ReplayEnded,
     /// The reviewers are about to be asked.
     "review.started" => ReviewStarted,
     /// In a reviewer's own journal.
@@ -356,6 +360,9 @@ pub struct ModelCalled {
     pub attempt: u32,
     /// How many messages the request has.
     pub messages: u64,
+    /// What the model is told besides, where that is not what the session told it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told: Option<Told>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

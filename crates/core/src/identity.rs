@@ -130,13 +130,24 @@ pub struct Lineage {
     /// The part of the other session that this one begins with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Base>,
+    /// The recording that answers in the place of models and tools, in a replay that runs again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recording: Option<Recording>,
 }
 
 impl Lineage {
     /// Nothing but where it comes from.
     #[must_use]
     pub fn new(from: SessionId, how: How) -> Self {
-        Self { from, step: None, vendor_session: None, how, vendor_mark: None, base: None }
+        Self {
+            from,
+            step: None,
+            vendor_session: None,
+            how,
+            vendor_mark: None,
+            base: None,
+            recording: None,
+        }
     }
 }
 
@@ -159,6 +170,24 @@ pub struct Base {
     /// What the steps cost when they were made, where they were counted: a replay's accounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Accounts>,
+}
+
+/// How far another session is answered from, and on which terms.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Recording {
+    /// The last event that counts, and where it ends in the journal: what is added later does not.
+    pub seq: u64,
+    pub offset: u64,
+    /// The hash of that event's line: the journal before it is what it was.
+    pub link: String,
+    /// The turns of the conversation, as they were then.
+    pub path: Vec<Span>,
+    /// It matters which model has answered: a person named one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub same_model: bool,
+    /// Where the recording is left, stop.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stop_at_drift: bool,
 }
 
 /// Accounting, apart from the structure: it can drift where the steps are the same.

@@ -44,6 +44,16 @@ impl Payload {
         }
     }
 
+    /// The hash of the text, wherever it is: a blob has it as its name.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        match (&self.text, &self.blob) {
+            (Some(text), _) => blake3::hash(text.as_bytes()).to_hex().to_string(),
+            (None, Some(blob)) => blob.clone(),
+            (None, None) => String::new(),
+        }
+    }
+
     /// What can be shown without opening a blob.
     #[must_use]
     pub fn head(&self) -> &str {

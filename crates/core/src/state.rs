@@ -21,9 +21,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     caps::Caps,
     event::{
-        Body, Event, Failure, ModelReplied, QuotaTold, SessionStopped, TurnStarted, WorktreePlanned,
+        Body, Event, Failure, ModelReplied, QuotaTold, ReplayEnded, SessionStopped, TurnStarted,
+        WorktreePlanned,
     },
-    identity::Identity,
+    identity::{Identity, Recording},
     payload::Payload,
     permission::Permission,
     usage::{Micros, Usage},
@@ -133,6 +134,12 @@ pub struct State {
     pub proof: Proof,
     pub last_text: Option<String>,
     pub last_failure: Option<LastFailure>,
+    /// What the model was told last besides the conversation.
+    #[serde(default)]
+    pub told: Option<String>,
+    /// How the recording was left, in a replay that ran again.
+    #[serde(default)]
+    pub replay: Option<ReplayEnded>,
     /// Times that a torn tail was cut off or damage was repaired.
     pub repairs: u32,
     /// Events of kinds that this version does not know.
@@ -197,6 +204,7 @@ impl State {
             Body::JournalRepaired(_) => self.repairs += 1,
             Body::ProofStarted(_) => self.proof = Proof::Started,
             Body::ProofReturned(returned) => self.proof = Proof::of(returned),
+            Body::ReplayEnded(ended) => self.replay = Some(ended.clone()),
             Body::LimitHit(_)
             | Body::WarningRaised(_)
             | Body::ProgressReported(_)
@@ -295,9 +303,12 @@ impl State {
                 turn.outcome = Some(ended.outcome);
                 turn.running = false;
             }
-            Body::ModelCalled(_) => {
+            Body::ModelCalled(called) => {
                 turn.calling = true;
                 turn.unsealed.clear();
+                if let Some(told) = &called.told {
+                    self.told = Some(told.digest());
+                }
             }
             Body::ModelFailed(failed) => {
                 turn.calling = false;
@@ -382,6 +393,15 @@ impl State {
     #[must_use]
     pub fn first_model(&self, agent: &str) -> Option<&str> {
         self.identity.as_ref().filter(|first| first.agent == agent)?.model.as_deref()
+    }
+
+    /// The recording that answers, until it is left. Whoever was asked for something else, or was
+    /// given the work by somebody else, is not answered by it.
+    #[must_use]
+    pub fn recording(&self) -> Option<&Recording> {
+        let ours = self.replay.is_none() && self.agent.is_none() && self.rewind.path.is_none();
+        let lineage = self.identity.as_ref()?.lineage.as_ref()?;
+        lineage.recording.as_ref().filter(|_| ours)
     }
 
     /// Who works, after every hand-off.

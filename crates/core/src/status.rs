@@ -40,6 +40,7 @@ pub enum Status {
     Looping,
     Rewound,
     HandedOff,
+    Drifted,
     Disk,
     Unknown,
 }
@@ -72,6 +73,7 @@ impl Status {
                 Reason::Looping => Self::Looping,
                 Reason::Rewound => Self::Rewound,
                 Reason::HandedOff => Self::HandedOff,
+                Reason::Drifted => Self::Drifted,
                 Reason::Failed => Self::Failed,
                 Reason::Disk => Self::Disk,
                 Reason::Unknown => Self::Unknown,
@@ -120,6 +122,7 @@ impl fmt::Display for Status {
             Self::Looping => "looping",
             Self::Rewound => "rewound",
             Self::HandedOff => "handed off",
+            Self::Drifted => "drifted",
             Self::Disk => "disk",
             Self::Unknown => "unknown",
         })

@@ -341,6 +341,11 @@ impl Steps {
                 self.single(StepKind::Error, event, said, each);
             }
             Body::ModelFailed(_) => self.reply = None,
+            Body::ReplayEnded(ended) => {
+                if let Some(told) = &ended.told {
+                    self.single(StepKind::Prompt, event, vec![Said::Text(told.clone())], each);
+                }
+            }
             Body::ProofStarted(_) => {
                 self.seal(each);
                 self.proof_began = Some(event.at);
@@ -387,19 +392,20 @@ impl Steps {
     /// Whether an event can be the last one of a step.
     #[must_use]
     pub fn is_part(body: &Body) -> bool {
-        matches!(
-            body,
+        match body {
             Body::TurnStarted(_)
-                | Body::TextWritten(_)
-                | Body::ThinkingWritten(_)
-                | Body::ToolCalled(_)
-                | Body::ModelReplied(_)
-                | Body::ModelFailed(_)
-                | Body::ToolReturned(_)
-                | Body::ProofReturned(_)
-                | Body::VerdictGiven(_)
-                | Body::AgentChanged(_)
-        )
+            | Body::TextWritten(_)
+            | Body::ThinkingWritten(_)
+            | Body::ToolCalled(_)
+            | Body::ModelReplied(_)
+            | Body::ModelFailed(_)
+            | Body::ToolReturned(_)
+            | Body::ProofReturned(_)
+            | Body::VerdictGiven(_)
+            | Body::AgentChanged(_) => true,
+            Body::ReplayEnded(ended) => ended.told.is_some(),
+            _ => false,
+        }
     }
 
     /// Gives out what was held back.
@@ -634,13 +640,8 @@ pub fn identify(step: &Step) -> StepId {
     StepId(*hash.finalize().as_bytes())
 }
 
-/// The hash of a text, wherever it is: a blob has it as its name.
 fn digest(payload: &Payload) -> Vec<u8> {
-    match (&payload.text, &payload.blob) {
-        (Some(text), _) => blake3::hash(text.as_bytes()).to_hex().as_bytes().to_vec(),
-        (None, Some(blob)) => blob.as_bytes().to_vec(),
-        (None, None) => Vec::new(),
-    }
+    payload.digest().into_bytes()
 }
 
 #[cfg(test)]

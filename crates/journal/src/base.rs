@@ -13,7 +13,7 @@
 
 use std::path::{Path, PathBuf};
 
-use segue_core::{Identity, SessionId, State};
+use segue_core::{Identity, SessionId, State, identity::Recording};
 
 use crate::{
     disk::Disk,
@@ -104,6 +104,43 @@ impl Session {
         let layers = self.layers()?;
         let open = |layer: &Layer| Session::open(std::sync::Arc::clone(self.disk()), &layer.dir);
         layers.get(1).map(open).transpose()
+    }
+}
+
+impl Session {
+    /// As much as is recorded by now, for a session that is to be answered from it.
+    #[must_use]
+    pub fn recording(&self) -> Recording {
+        let at = self.position();
+        Recording {
+            seq: at.seq,
+            offset: at.offset,
+            link: at.link.as_str().to_owned(),
+            path: self.state().path(),
+            same_model: false,
+            stop_at_drift: false,
+        }
+    }
+
+    /// The session whose recording answers this one, as long as it does.
+    pub fn recorded(&self) -> Result<Option<(Session, Recording)>> {
+        let state = self.state();
+        let lineage = state.identity.as_ref().and_then(|identity| identity.lineage.as_ref());
+        let (Some(recording), Some(lineage)) = (state.recording(), lineage) else {
+            return Ok(None);
+        };
+        let disk = &**self.disk();
+        let dir = dir_of_base(disk, self.dir(), lineage.from);
+        let gone = |what| Error::Recording { dir: self.dir().to_owned(), from: lineage.from, what };
+        if !disk.exists(&dir.join(JOURNAL)) {
+            return Err(gone("is not there"));
+        }
+        let line = last_line(&*open_journal(disk, &dir)?, recording.offset);
+        if line.is_none() || line.map(|line| Link::to(&line)) != Link::parse(&recording.link) {
+            return Err(gone("is no longer what it was"));
+        }
+        let session = Session::open(std::sync::Arc::clone(self.disk()), &dir)?;
+        Ok(Some((session, recording.clone())))
     }
 }
 

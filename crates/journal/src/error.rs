@@ -29,6 +29,8 @@ pub enum Error {
     Blob { dir: PathBuf, hash: String, what: &'static str },
     #[error("{}: the session that it begins with, {from}, {what}", dir.display())]
     Base { dir: PathBuf, from: SessionId, what: &'static str },
+    #[error("{}: the session whose recording answers it, {from}, {what}", dir.display())]
+    Recording { dir: PathBuf, from: SessionId, what: &'static str },
     /// A write or a sync failed before: what is in memory can't be trusted any more.
     #[error("{}: not written any more after: {first}", path.display())]
     Poisoned { path: PathBuf, first: String },

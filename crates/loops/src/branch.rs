@@ -152,7 +152,7 @@ fn packet(
 
 /// The files at a step: kept at the end of its turn if it was the last one there, else the last time
 /// before.
-fn files(
+pub(crate) fn files(
     session: &Session,
     keeper: &Keeper,
     mark: &Landmark,
@@ -229,7 +229,9 @@ impl Branch {
     pub fn session(self, source: &Session, with: With) -> Result<NewSession, BranchError> {
         let unreadable = || BranchError::Unreadable(source.dir().display().to_string());
         let identity = source.state().identity.as_ref().ok_or_else(unreadable)?;
-        let like = With { sealed: with.sealed || identity.sealed, ..with };
+        // Of a session that is only to be looked at, a replay is one too; a fork is somebody's work.
+        let looked_at = identity.sealed && self.lineage.how != How::Forked;
+        let like = With { sealed: with.sealed || looked_at, ..with };
         Ok(NewSession {
             lineage: Some(self.lineage),
             packet: self.packet,

@@ -29,6 +29,7 @@ use segue_runner::{
 use crate::{
     keep::{Checkpoints, Keeper, take_in},
     panel::Panel,
+    rehearsal::Rehearsal,
     rewind,
     shift::{Hire, Shift},
     tasks,
@@ -153,8 +154,16 @@ impl Worker {
         let wrong = |source| LaunchError::Workspace { path: workspace.to_owned(), source };
         Ok(match self {
             Self::Native(native) => {
+                let tokens = native.model.context_tokens();
                 let agent = Native::new(native, workspace, permission).map_err(wrong)?;
-                Box::new(agent.with_tools(Box::new(Toolbox::of(session, NATIVE))))
+                let mut agent = agent.with_tools(Box::new(Toolbox::of(session, NATIVE)));
+                if let Some(dir) = told_in(session) {
+                    agent = agent.told_in(dir);
+                }
+                if let Some(rehearsal) = Rehearsal::open(session, workspace, tokens)? {
+                    agent = agent.answered_by(Box::new(rehearsal));
+                }
+                Box::new(agent)
             }
             Self::Vendor(vendor) => {
                 std::fs::read_dir(workspace).map_err(wrong)?;
@@ -162,6 +171,14 @@ impl Worker {
             }
         })
     }
+}
+
+/// Where what the project tells agents is read, in a session that runs again: where a person would
+/// change it. Its worktree has what was there when the recording began.
+fn told_in(session: &Session) -> Option<&Path> {
+    let identity = session.state().identity.as_ref()?;
+    let again = identity.lineage.as_ref()?.recording.is_some();
+    Some(identity.workspace.as_path()).filter(|dir| again && dir.is_dir())
 }
 
 /// Starts a session that [`create`] made; with a checkpoint, its files are brought back first.

@@ -10,6 +10,7 @@ pub mod launch;
 pub mod mcp;
 mod panel;
 pub mod place;
+mod rehearsal;
 pub mod reproduce;
 pub mod review;
 pub mod rewind;

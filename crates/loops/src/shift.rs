@@ -17,7 +17,7 @@ use crate::{
     keep::{Keeper, asked_for, closing_block, done_with, take_in},
     launch::Worker,
     panel::Panel,
-    review, tasks,
+    rehearsal, review, tasks,
 };
 
 /// Finds someone for the work, by name and model; or says why not.
@@ -65,6 +65,9 @@ impl Shift<'_> {
         if !supervisor.state().is_checkpointed() {
             let start = !supervisor.state().has_begun();
             let mark = if start { Mark::Start } else { Mark::TurnEnd };
+            if !start {
+                rehearsal::at_turn_end(supervisor, &self.keeper)?;
+            }
             self.keeper.checkpoint(supervisor, mark)?;
         }
         match self.requested(supervisor)? {

@@ -20,7 +20,7 @@ use segue_runner::{
     supervisor::{Opening, capped, stop},
 };
 
-use crate::{bridge, launch::Asked, review, shift::Shift, tasks};
+use crate::{bridge, launch::Asked, rehearsal, review, shift::Shift, tasks};
 
 /// The longest that a proof may take.
 const PROOF_LIMIT: Duration = Duration::from_secs(30 * 60);
@@ -76,6 +76,9 @@ fn work(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<Sessio
         supervisor.check_interrupt()?;
         if !supervisor.state().turn.open {
             shift.boundary(supervisor)?;
+            if rehearsal::between(supervisor, shift)? {
+                continue;
+            }
         }
         match decide::next(supervisor.state()) {
             Next::StartTask => tasks::start(supervisor, shift)?,

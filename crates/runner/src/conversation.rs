@@ -8,7 +8,7 @@
 use segue_agents::native::{Block, Message, Role};
 use segue_core::{
     Event, Payload,
-    event::{Body, ToolStatus},
+    event::{Body, ReplayEnded, ToolStatus},
 };
 use segue_journal::{
     Error, Result, Session,
@@ -68,6 +68,31 @@ impl Conversation {
         })
     }
 
+    /// The same with everything that is in the journal, read from the start: the same journal gives the
+    /// same conversation, also where that had to be cut to fit.
+    pub fn from_start(session: &Session, context_tokens: u64) -> Result<Self> {
+        let mut conversation = Self::new(session, context_tokens)?;
+        for turn in 1..=session.state().turn.number {
+            session.turn(turn, |event| conversation.hear(event, session))?;
+        }
+        conversation.seq = session.state().seq;
+        conversation.count_left_out(session);
+        Ok(conversation)
+    }
+
+    /// Folds in one event of a session, where it belongs to the conversation.
+    pub fn hear(&mut self, event: &Event, session: &Session) -> Result<()> {
+        match is_said(event) {
+            true => self.apply(event, &|payload| session.text(payload)),
+            false => Ok(()),
+        }
+    }
+
+    fn count_left_out(&mut self, session: &Session) {
+        let kept = self.messages.iter().filter(|m| m.role == Role::Assistant).count();
+        self.left_out = session.state().replies.saturating_sub(kept as u64);
+    }
+
     /// Folds in what the journal has beyond this: all that is new, or as much of its end as fits.
     pub fn catch_up(&mut self, session: &Session) -> Result<()> {
         if self.seq == session.state().seq {
@@ -113,8 +138,7 @@ impl Conversation {
         self.seq = session.state().seq;
         // A rewind left replies behind that are counted in the session, and are not missing here.
         if session.state().rewind.path.is_none() || first && !whole {
-            let kept = self.messages.iter().filter(|m| m.role == Role::Assistant).count();
-            self.left_out = session.state().replies.saturating_sub(kept as u64);
+            self.count_left_out(session);
         }
         Ok(())
     }
@@ -148,6 +172,9 @@ impl Conversation {
                 output: load(&returned.output)?,
                 is_error: returned.status != ToolStatus::Done,
             }),
+            Body::ReplayEnded(ReplayEnded { told: Some(told), .. }) => {
+                self.say(Block::text(load(told)?));
+            }
             _ => {}
         }
         if self.bytes > self.budget {
@@ -260,6 +287,7 @@ fn is_said(event: &Event) -> bool {
             | Body::ToolCalled(_)
             | Body::ModelReplied(_)
             | Body::ToolReturned(_)
+            | Body::ReplayEnded(_)
     )
 }
 
@@ -279,6 +307,7 @@ fn weight(body: &Body) -> usize {
         }
         Body::ToolCalled(called) => of(&called.input),
         Body::ToolReturned(returned) => of(&returned.output),
+        Body::ReplayEnded(ReplayEnded { told: Some(told), .. }) => of(told),
         _ => return 0,
     };
     BLOCK_BYTES + text

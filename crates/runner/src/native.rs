@@ -3,7 +3,14 @@
 //! After every event the next step is decided from the state alone ([`segue_core::decide::step`]),
 //! so a turn that goes on after a crash is the same code as one that was never interrupted.
 
-use std::{collections::HashMap, ops::ControlFlow, path::Path, time::Instant};
+pub mod recorded;
+
+use std::{
+    collections::HashMap,
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use segue_agents::{
     native::{
@@ -28,6 +35,7 @@ use segue_journal::{Session, stream::Voice};
 use crate::{
     agent::{Agent, NATIVE},
     conversation::Conversation,
+    native::recorded::Recorded,
     shell,
     supervisor::{Activity, Halt, Supervisor, capped, stop},
     trouble::{Repeated, failure, given_up, jitter},
@@ -44,7 +52,11 @@ const NOT_RUN: &str = "not run: the user stopped the turn before this call was s
 pub struct Native {
     model: Box<dyn Model>,
     workspace: Workspace,
+    /// Where what the project tells agents is read.
+    told_in: PathBuf,
     system: String,
+    /// The same wherever the workspace is.
+    placeless: String,
     tools: Vec<ToolSpec>,
     read_only: bool,
     prices: HashMap<String, Price>,
@@ -53,6 +65,8 @@ pub struct Native {
     repeated: Repeated,
     /// What the loop gives besides.
     more: Option<Box<dyn Tools>>,
+    /// What answers in the place of the model and the tools.
+    recorded: Option<Box<dyn Recorded>>,
 }
 
 /// Tools that a loop gives to its agents, besides their own. They touch nothing but its notes.
@@ -88,12 +102,9 @@ fn price_of(model: &dyn Model, prices: &HashMap<String, Price>) -> Option<Price>
     prices.get(name).copied().or_else(|| price::price(name))
 }
 
-/// What the agent is told about itself, with what the project tells agents.
-fn system(workspace: &Workspace) -> String {
-    let instructions = ["AGENTS.md", "CLAUDE.md"]
-        .iter()
-        .find_map(|name| std::fs::read_to_string(workspace.root().join(name)).ok());
-    prompt::system(workspace.root(), instructions.as_deref())
+/// What the project tells agents.
+fn project(dir: &Path) -> Option<String> {
+    ["AGENTS.md", "CLAUDE.md"].iter().find_map(|name| std::fs::read_to_string(dir.join(name)).ok())
 }
 
 impl Native {
@@ -102,9 +113,11 @@ impl Native {
     pub fn new(config: NativeConfig, root: &Path, permission: Permission) -> std::io::Result<Self> {
         let read_only = permission == Permission::ReadOnly;
         let workspace = Workspace::open(root)?;
-        Ok(Self {
+        let mut agent = Self {
             model: config.model,
-            system: system(&workspace),
+            told_in: workspace.root().to_owned(),
+            system: String::new(),
+            placeless: String::new(),
             workspace,
             tools: if read_only { tools::reading_specs() } else { tools::specs() },
             read_only,
@@ -113,7 +126,24 @@ impl Native {
             conversation: None,
             repeated: Repeated::default(),
             more: None,
-        })
+            recorded: None,
+        };
+        agent.read_instructions();
+        Ok(agent)
+    }
+
+    /// The same, told what the project tells agents in another place than the workspace.
+    #[must_use]
+    pub fn told_in(mut self, dir: &Path) -> Self {
+        self.told_in = dir.to_owned();
+        self.read_instructions();
+        self
+    }
+
+    fn read_instructions(&mut self) {
+        let project = project(&self.told_in);
+        self.system = prompt::system(self.workspace.root(), project.as_deref());
+        self.placeless = prompt::system(Path::new("{root}"), project.as_deref());
     }
 
     /// The same with more tools.
@@ -134,6 +164,10 @@ impl Native {
     fn recalled(&mut self, session: &Session) -> segue_journal::Result<&mut Conversation> {
         let mut conversation = match self.conversation.take() {
             Some(conversation) => conversation,
+            // Where it was cut to fit must not depend on how often it was read.
+            None if self.recorded.is_some() => {
+                Conversation::from_start(session, self.model.context_tokens())?
+            }
             None => Conversation::new(session, self.model.context_tokens())?,
         };
         conversation.catch_up(session)?;
@@ -149,7 +183,8 @@ impl Native {
         let messages = self.conversation(supervisor)?.messages().len() as u64;
         let attempt = supervisor.state().turn.failed_attempts + 1;
         let model = self.model.name().to_owned();
-        let called = supervisor.in_turn(ModelCalled { model, attempt, messages });
+        let told = recorded::news(supervisor, &self.instructions())?;
+        let called = supervisor.in_turn(ModelCalled { model, attempt, messages, told });
         supervisor.commit(called)?;
         match self.ask(supervisor)? {
             Ok(reply) => self.keep(supervisor, reply),
@@ -334,15 +369,19 @@ impl Native {
         supervisor: &Supervisor<'_>,
         id: &str,
     ) -> Result<Option<(String, String)>, Halt> {
-        let messages = self.conversation(supervisor)?.messages();
-        let blocks = messages.iter().rev().flat_map(|message| &message.blocks);
-        Ok(blocks.into_iter().find_map(|block| match block {
-            Block::ToolUse { id: found, name, input } if found == id => {
-                Some((name.clone(), input.clone()))
-            }
-            _ => None,
-        }))
+        Ok(asked_in(self.conversation(supervisor)?, id))
     }
+}
+
+/// What the model asked for last under this id.
+fn asked_in(conversation: &Conversation, id: &str) -> Option<(String, String)> {
+    let blocks = conversation.messages().iter().rev().flat_map(|message| &message.blocks);
+    blocks.into_iter().find_map(|block| match block {
+        Block::ToolUse { id: found, name, input } if found == id => {
+            Some((name.clone(), input.clone()))
+        }
+        _ => None,
+    })
 }
 
 impl Agent for Native {
@@ -353,7 +392,7 @@ impl Agent for Native {
     fn forget(&mut self) {
         self.conversation = None;
         // What the project tells agents may have changed since, too.
-        self.system = system(&self.workspace);
+        self.read_instructions();
     }
 
     fn turn(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
@@ -361,6 +400,10 @@ impl Agent for Native {
             supervisor.check_interrupt()?;
             match decide::step(supervisor.state()) {
                 Step::SettleTool(id) => self.settle_tool(supervisor, &id)?,
+                Step::RunTool(id) if self.is_answered(supervisor) => {
+                    self.take_result(supervisor, &id)?;
+                }
+                Step::CallModel if self.is_answered(supervisor) => self.take_reply(supervisor)?,
                 Step::RunTool(id) => self.run_tool(supervisor, &id)?,
                 Step::CallModel => self.call_model(supervisor)?,
                 Step::EndTurn(outcome) => supervisor.end_turn(outcome)?,

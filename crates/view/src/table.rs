@@ -47,6 +47,7 @@ pub fn status_paint(status: Status) -> Paint {
         | Status::Empty
         | Status::Rewound
         | Status::HandedOff
+        | Status::Drifted
         | Status::Overloaded
         | Status::Unreachable
         | Status::StreamCut

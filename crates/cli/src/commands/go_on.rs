@@ -107,6 +107,7 @@ pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> Com
     }
     let session = found.open(&context.home)?;
     check_whole(&session)?;
+    check_resumable(&session, &selector)?;
     let shown = session.state().terms().is_some_and(|terms| terms.tmux);
     asked.tmux |= shown && !asked.here;
     if asked.tmux && !asked.dry_run {
@@ -211,6 +212,18 @@ pub(crate) fn check_no_list(session: &Session, what: &str) -> Result<(), Command
     Err(CommandError::usage(message)
         .hint("each task is a commit on its branch: git revert takes one back")
         .hint(format!("begin anew: segue tasks run {} --new", tasks.source.display())))
+}
+
+/// What was made to be looked at is not gone on with: its manifest says `resume: false`.
+pub(crate) fn check_resumable(session: &Session, selector: &str) -> Result<(), CommandError> {
+    match session.state().identity.as_ref().is_some_and(|identity| identity.sealed) {
+        false => Ok(()),
+        true => Err(CommandError::usage(format!(
+            "session {selector} can't be gone on with: its manifest says `resume: false`"
+        ))
+        .hint(format!("begin another one with what it knows: segue fork {selector} \"…\""))
+        .hint(format!("look at it: segue replay {selector} --inspect"))),
+    }
 }
 
 /// A reviewer goes on with the session that it is a part of.

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::{
     commands::{
         edited,
-        go_on::{check_whole, say_mended},
+        go_on::{check_resumable, check_whole, say_mended},
         place,
         run::{Manner, surroundings},
         worker::{Wishes, hire, known_agent, no_such_agent},
@@ -60,6 +60,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let session = found.open(&context.home)?;
     crate::commands::crew::check_single(&found, &session)?;
     check_whole(&session)?;
+    check_resumable(&session, &found.selector())?;
     let to = match &args.to {
         Some(word) => Some(known_agent(word).ok_or_else(|| no_such_agent(word))?),
         None => None,

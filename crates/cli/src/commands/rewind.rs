@@ -13,7 +13,10 @@ use serde_json::json;
 use crate::{
     commands::{
         caps::CapFlags,
-        go_on::{Back, Request, Where, check_no_list, check_whole, go_on, say_mended, say_plan},
+        go_on::{
+            Back, Request, Where, check_no_list, check_resumable, check_whole, go_on, say_mended,
+            say_plan,
+        },
         place,
         run::{Manner, surroundings},
     },
@@ -103,6 +106,7 @@ fn stand_still(
     let mut session = found.open(&context.home)?;
     crate::commands::crew::check_single(found, &session)?;
     check_whole(&session)?;
+    check_resumable(&session, &found.selector())?;
     check_no_list(&session, "rewound")?;
     if let Some(holder) = session.taken_by()? {
         let error = segue_journal::Error::Busy { dir: found.dir.clone(), holder };

@@ -42,6 +42,8 @@ mod pair;
 #[cfg(test)]
 mod picker;
 #[cfg(test)]
+mod replay;
+#[cfg(test)]
 mod resume;
 #[cfg(test)]
 mod rewind;

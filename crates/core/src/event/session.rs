@@ -93,6 +93,8 @@ pub enum Reason {
     Rewound,
     /// A person had it stop at the end of a turn, with a packet for whoever goes on.
     HandedOff,
+    /// A replay left its recording, and was to stop there.
+    Drifted,
     /// The agent is missing, not signed in, or refused the work.
     Failed,
     /// The journal could not be written.

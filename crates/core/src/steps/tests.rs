@@ -44,7 +44,7 @@ impl Journal {
     }
 
     pub(super) fn asked(&mut self) -> &mut Self {
-        self.add("", ModelCalled { model: "m".into(), attempt: 1, messages: 1 })
+        self.add("", ModelCalled { model: "m".into(), attempt: 1, messages: 1, told: None })
     }
 
     pub(super) fn replied(&mut self) -> &mut Self {

@@ -60,7 +60,7 @@ pub(crate) fn draft(n: usize) -> Draft {
     let text = |text: String| Payload::inline(text);
     let model = || "example-model-5".to_owned();
     let draft: Draft = match n % 6 {
-        0 => ModelCalled { model: model(), attempt: 1, messages: 40 }.into(),
+        0 => ModelCalled { model: model(), attempt: 1, messages: 40, told: None }.into(),
         1 => TextWritten { text: text(format!("I look at part {n} of it now.")), partial: false }
             .into(),
         2 => ToolCalled {

@@ -61,9 +61,13 @@ fn opening(turn: u32) -> Vec<Step> {
     };
     vec![
         (None, TurnStarted::new(prompt, cause).into()),
-        (None, ModelCalled { model: model.clone(), attempt: 1, messages: turn.into() }.into()),
+        (
+            None,
+            ModelCalled { model: model.clone(), attempt: 1, messages: turn.into(), told: None }
+                .into(),
+        ),
         (None, failed.into()),
-        (None, ModelCalled { model, attempt: 2, messages: turn.into() }.into()),
+        (None, ModelCalled { model, attempt: 2, messages: turn.into(), told: None }.into()),
     ]
 }
 

@@ -2,11 +2,14 @@
 
 use segue_core::{
     Body, Event,
-    event::{AgentChanged, CheckpointTaken, Mark, ProgressReported, RewindStarted},
+    event::{
+        AgentChanged, CheckpointTaken, Mark, ProgressReported, ReplayEnd, ReplayEnded,
+        RewindStarted,
+    },
 };
 
 use super::{Out, count};
-use crate::style::{Paint, sanitize};
+use crate::style::{Paint, money, sanitize, tokens};
 
 impl Out<'_> {
     /// What passes between agents, and between turns.
@@ -30,6 +33,7 @@ impl Out<'_> {
                 let files = format!(" · {}", count(done.files, "file"));
                 self.line(0, (Paint::Cyan, "⟲"), &[(Paint::Bold, text), (Paint::Dim, files)]);
             }
+            Body::ReplayEnded(ended) => self.replay_ended(ended),
             Body::WorktreeMade(made) => {
                 let text = format!("worktree {}", sanitize(&made.path.display().to_string()));
                 self.one(0, (Paint::Cyan, "⑂"), Paint::Plain, &text);
@@ -40,6 +44,29 @@ impl Out<'_> {
             }
             Body::PacketWritten(_) | Body::CheckpointSkipped(_) | Body::WorktreePlanned(_) => {}
             other => self.crew(other),
+        }
+    }
+
+    fn replay_ended(&mut self, ended: &ReplayEnded) {
+        // What differs has lines of its own: of all words these must not be cut off.
+        let head = ReplayEnded { differs: None, ..ended.clone() }.to_string();
+        self.one(0, (Paint::Cyan, "⟳"), Paint::Bold, &head);
+        if let Some(differs) = &ended.differs {
+            self.wrapped(2, Paint::Plain, &sanitize(differs));
+        }
+        let spent = ended.reused;
+        let mut text = format!(
+            "reused {} · {} tokens",
+            count(ended.replies, "recorded reply").replace("replys", "replies"),
+            tokens(spent.usage.total())
+        );
+        if spent.cost_micros.0 > 0 {
+            text = format!("{text} · {}", money(spent.cost_micros, 0));
+        }
+        self.one(2, (Paint::Dim, ""), Paint::Dim, &format!("{text} · not spent again"));
+        if ended.why != ReplayEnd::Complete {
+            let files = format!("files {}", sanitize(&ended.files));
+            self.one(2, (Paint::Dim, ""), Paint::Dim, &files);
         }
     }
 

@@ -87,7 +87,9 @@ pub(crate) fn work(session: &mut LockedSession) {
     session.append(started(), now).unwrap();
     let prompt = Payload::inline("go");
     session.append(TurnStarted::new(prompt, Cause::Person), now).unwrap();
-    session.append(ModelCalled { model: "m".into(), attempt: 1, messages: 1 }, now).unwrap();
+    session
+        .append(ModelCalled { model: "m".into(), attempt: 1, messages: 1, told: None }, now)
+        .unwrap();
     session
         .append(TextWritten { text: Payload::inline("All done."), partial: false }, now)
         .unwrap();

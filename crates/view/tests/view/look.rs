@@ -349,13 +349,13 @@ fn story() -> Vec<Event> {
             prompt: Payload::inline("fix the failing test\nin the parser"),
             cause: Cause::Person,
         }),
-        event(ModelCalled { model: "scripted".into(), attempt: 1, messages: 3 }),
+        event(ModelCalled { model: "scripted".into(), attempt: 1, messages: 3, told: None }),
         event(ModelFailed {
             error: Failure::Overloaded,
             message: "529 overloaded".into(),
             retry_in_ms: Some(2_000),
         }),
-        event(ModelCalled { model: "scripted".into(), attempt: 2, messages: 3 }),
+        event(ModelCalled { model: "scripted".into(), attempt: 2, messages: 3, told: None }),
         event(ThinkingWritten {
             text: Payload::inline("Let me look\nat the test."),
             signature: None,

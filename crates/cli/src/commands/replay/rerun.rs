@@ -1,7 +1,7 @@
 //! `segue replay --mode rerun`: an agent does the work again, told what was recorded.
 
 use segue_core::identity::How;
-use segue_journal::Session;
+use segue_journal::{Session, home::NewSession};
 use segue_loops::{
     branch::{self, With},
     keep::Keeper,
@@ -78,6 +78,7 @@ pub(super) fn run(
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let new = branch.session(session, with).map_err(wrong)?;
+    let new = NewSession { sealed: false, ..new };
     let begin = Begin { files, ..Begin::default() };
     let (exit, number) = launch_numbered(context, &config, new, worker, Manner::default(), begin)?;
     if let Some(file) = save::write(context, &save, &number.to_string())? {
