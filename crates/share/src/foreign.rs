@@ -141,7 +141,9 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     let file = File::open(path).at(path)?;
     file.take(wrap::MAX_BYTES as u64 + 1).read_to_end(&mut bytes).at(path)?;
     match bytes.len() > wrap::MAX_BYTES {
-        true => Err(Error::BadArtifact { path: path.to_owned(), why: "it is too large".to_owned() }),
+        true => {
+            Err(Error::BadArtifact { path: path.to_owned(), why: "it is too large".to_owned() })
+        }
         false => Ok(bytes),
     }
 }

@@ -69,20 +69,12 @@ pub(crate) fn document(artifact: &Artifact) -> String {
         run.insert("status".to_owned(), map([("code", 2u64.into())]).into());
     }
     spans.insert(0, Value::Map(run));
-    let scope = map([
-        ("name", "segue".into()),
-        ("version", env!("CARGO_PKG_VERSION").into()),
-    ]);
-    let scope_spans = map([
-        ("scope", scope.into()),
-        ("schemaUrl", SCHEMA.into()),
-        ("spans", Value::List(spans)),
-    ]);
+    let scope = map([("name", "segue".into()), ("version", env!("CARGO_PKG_VERSION").into())]);
+    let scope_spans =
+        map([("scope", scope.into()), ("schemaUrl", SCHEMA.into()), ("spans", Value::List(spans))]);
     let resource = map([("attributes", encode([("service.name", "segue".into())]))]);
-    let resource_spans = map([
-        ("resource", resource.into()),
-        ("scopeSpans", vec![scope_spans].into()),
-    ]);
+    let resource_spans =
+        map([("resource", resource.into()), ("scopeSpans", vec![scope_spans].into())]);
     let mut text = pretty(&map([("resourceSpans", vec![resource_spans].into())]).into());
     text.push('\n');
     text
@@ -324,7 +316,8 @@ fn decode(value: &Value) -> Value {
         return Value::List(list.list().unwrap_or_default().iter().map(decode).collect());
     }
     let pairs = said("kvlistValue").and_then(|list| list.get("values")).and_then(Value::list);
-    let pair = |pair: &Value| Some((pair.get("key")?.text()?.to_owned(), decode(pair.get("value")?)));
+    let pair =
+        |pair: &Value| Some((pair.get("key")?.text()?.to_owned(), decode(pair.get("value")?)));
     Value::Map(pairs.unwrap_or_default().iter().filter_map(pair).collect())
 }
 
@@ -350,7 +343,10 @@ fn theirs(spans: &[Span]) -> Map {
     for span in &sorted {
         let parent = span.parent.as_ref().and_then(|id| ids.get(id)).or(order.last());
         let mut step = step(span);
-        step.insert("parent_ids".to_owned(), Value::List(parent.map(|id: &String| id.as_str().into()).into_iter().collect()));
+        step.insert(
+            "parent_ids".to_owned(),
+            Value::List(parent.map(|id: &String| id.as_str().into()).into_iter().collect()),
+        );
         let id = step_id(&step);
         step.insert("id".to_owned(), id.as_str().into());
         if let Some(Value::Text(said)) = step.get("model_info").filter(|_| model.is_empty()) {
@@ -369,11 +365,8 @@ fn theirs(spans: &[Span]) -> Map {
         ("user_prompt", "".into()),
         ("otel_trace_id", trace.into()),
     ]);
-    let manifest = map([
-        ("kind", "otel".into()),
-        ("replay", vec!["cache"].into()),
-        ("resume", false.into()),
-    ]);
+    let manifest =
+        map([("kind", "otel".into()), ("replay", vec!["cache"].into()), ("resume", false.into())]);
     let failed = spans.iter().any(|span| span.failed && span.parent.is_none());
     map([
         ("cache", Map::new().into()),
@@ -410,10 +403,14 @@ fn step(span: &Span) -> Map {
     };
     let (mut inputs, mut outputs) = (object("gen_ai.prompt"), object("gen_ai.completion"));
     let written = |key: &str| messages_of(span.attributes.get(key));
-    if inputs.is_empty() && let Some(messages) = written("gen_ai.input.messages") {
+    if inputs.is_empty()
+        && let Some(messages) = written("gen_ai.input.messages")
+    {
         inputs.insert("messages".to_owned(), messages);
     }
-    if outputs.is_empty() && let Some(messages) = written("gen_ai.output.messages") {
+    if outputs.is_empty()
+        && let Some(messages) = written("gen_ai.output.messages")
+    {
         outputs.insert("text".to_owned(), text_of(&messages).into());
         outputs.insert("messages".to_owned(), messages);
     }
@@ -477,7 +474,9 @@ fn buckets(span: &Span) -> Map {
 
 fn messages_of(value: Option<&Value>) -> Option<Value> {
     match value? {
-        Value::Text(text) => Value::read(text.as_bytes()).ok().filter(|value| value.list().is_some()),
+        Value::Text(text) => {
+            Value::read(text.as_bytes()).ok().filter(|value| value.list().is_some())
+        }
         Value::List(list) => Some(Value::List(list.clone())),
         _ => None,
     }
@@ -486,7 +485,12 @@ fn messages_of(value: Option<&Value>) -> Option<Value> {
 fn text_of(messages: &Value) -> String {
     let messages = messages.list().unwrap_or_default().iter();
     let parts = messages.flat_map(|message| {
-        message.get("parts").and_then(Value::list).unwrap_or_default().iter().chain(message.get("content"))
+        message
+            .get("parts")
+            .and_then(Value::list)
+            .unwrap_or_default()
+            .iter()
+            .chain(message.get("content"))
     });
     let words = parts.filter_map(|part| part.text().or_else(|| part.get("content")?.text()));
     words.collect::<Vec<_>>().join("\n")

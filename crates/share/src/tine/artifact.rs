@@ -52,11 +52,19 @@ pub enum BadArtifact {
 pub enum Finding {
     NoDigest,
     BadDigest(&'static str),
-    Digest { expected: String, actual: String },
+    Digest {
+        expected: String,
+        actual: String,
+    },
     /// The id is not the one of what the step says.
-    Step { id: String, actual: String },
+    Step {
+        id: String,
+        actual: String,
+    },
     /// The same, of a step that something was blacked out of after it had its id.
-    Redacted { id: String },
+    Redacted {
+        id: String,
+    },
 }
 
 impl Finding {
@@ -198,7 +206,9 @@ impl Artifact {
 
     fn check_digest(&self) -> Vec<Finding> {
         let integrity = self.source.get("metadata").and_then(|data| data.get("integrity"));
-        let Some(integrity) = integrity.and_then(Value::map) else { return vec![Finding::NoDigest] };
+        let Some(integrity) = integrity.and_then(Value::map) else {
+            return vec![Finding::NoDigest];
+        };
         if integrity.get("algorithm").and_then(Value::text) != Some("sha256") {
             return vec![Finding::BadDigest("its algorithm is not known")];
         }

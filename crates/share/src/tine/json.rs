@@ -108,7 +108,9 @@ impl Value {
     pub fn count(&self) -> Option<u64> {
         match self {
             Self::Int(digits) => digits.parse().ok(),
-            Self::Float(float) if *float >= 0.0 && float.fract() == 0.0 && *float < 2f64.powi(53) => {
+            Self::Float(float)
+                if *float >= 0.0 && float.fract() == 0.0 && *float < 2f64.powi(53) =>
+            {
                 Some(*float as u64)
             }
             _ => None,
@@ -391,9 +393,7 @@ impl Reader<'_> {
         let first = self.hex()?;
         let code = match first {
             0xd800..=0xdbff if self.take("\\u") => match self.hex()? {
-                second @ 0xdc00..=0xdfff => {
-                    0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00)
-                }
+                second @ 0xdc00..=0xdfff => 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00),
                 _ => return Err(BadJson::Surrogate(from)),
             },
             other => other,
@@ -406,8 +406,8 @@ impl Reader<'_> {
         let digits = digits.filter(|digits| digits.iter().all(u8::is_ascii_hexdigit));
         let Some(digits) = digits else { return self.bad() };
         self.at += 4;
-        Ok(digits.iter().fold(0, |code, digit| {
-            code * 16 + char::from(*digit).to_digit(16).unwrap_or_default()
-        }))
+        Ok(digits
+            .iter()
+            .fold(0, |code, digit| code * 16 + char::from(*digit).to_digit(16).unwrap_or_default()))
     }
 }

@@ -122,7 +122,8 @@ fn write(
         segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let events = events(artifact, &mut keep)?;
-    let bad = |error: serde_json::Error| Error::Damaged { dir: dir.clone(), problem: error.to_string() };
+    let bad =
+        |error: serde_json::Error| Error::Damaged { dir: dir.clone(), problem: error.to_string() };
     let json = serde_json::to_vec_pretty(&identity).map_err(bad)?;
     let first = Draft::from(SessionCreated { identity: Box::new(identity) });
     let mut journal = Vec::new();

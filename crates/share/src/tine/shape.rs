@@ -8,11 +8,28 @@ use super::{
 };
 
 const REQUIRED: [&str; 11] = [
-    "cache", "created_at", "format_version", "graph", "manifest", "metadata", "policies", "refs",
-    "run_id", "status", "transcript",
+    "cache",
+    "created_at",
+    "format_version",
+    "graph",
+    "manifest",
+    "metadata",
+    "policies",
+    "refs",
+    "run_id",
+    "status",
+    "transcript",
 ];
 const STEP_REQUIRED: [&str; 10] = [
-    "cost", "duration", "error", "id", "inputs", "kind", "model_info", "outputs", "timestamp",
+    "cost",
+    "duration",
+    "error",
+    "id",
+    "inputs",
+    "kind",
+    "model_info",
+    "outputs",
+    "timestamp",
     "tool_info",
 ];
 const STATUSES: [&str; 4] = ["running", "paused", "completed", "failed"];
@@ -62,13 +79,16 @@ fn check_metadata(run: &Map) -> Checked {
             return Err(format!("`metadata.{key}` is not a text"));
         }
     }
-    let are_texts = |tags: &Value| tags.list().is_some_and(|tags| tags.iter().all(|tag| tag.text().is_some()));
+    let are_texts =
+        |tags: &Value| tags.list().is_some_and(|tags| tags.iter().all(|tag| tag.text().is_some()));
     if said("tags").is_some_and(|tags| !are_texts(tags)) {
         return Err("`metadata.tags` is not a list of words".to_owned());
     }
     match run.get("manifest").and_then(|manifest| manifest.get("model")) {
         None | Some(Value::Null) => Ok(()),
-        Some(Value::Map(model)) if model.get("name").is_none_or(|name| name.text().is_some()) => Ok(()),
+        Some(Value::Map(model)) if model.get("name").is_none_or(|name| name.text().is_some()) => {
+            Ok(())
+        }
         Some(_) => Err("`manifest.model` is not an object with a name".to_owned()),
     }
 }
@@ -84,7 +104,8 @@ fn check_graph(run: &Map) -> Checked {
         let id = id.text().ok_or("`graph.order` has something else than ids")?;
         let short: String = id.chars().take(12).collect();
         let step = steps.get(id).and_then(Value::map);
-        let step = step.ok_or_else(|| format!("step {short:?} is in the order, and nowhere else"))?;
+        let step =
+            step.ok_or_else(|| format!("step {short:?} is in the order, and nowhere else"))?;
         check_step(id, step, &known).map_err(|why| format!("step {short:?}: {why}"))?;
         if !known.insert(id) {
             return Err(format!("step {short:?} is in the order twice"));
@@ -129,7 +150,9 @@ fn check_step(id: &str, step: &Map, before: &HashSet<&str>) -> Checked {
     let parent = step.get("parent_id").filter(|_| !step.contains_key("parent_ids"));
     let parent = parent.filter(|parent| !matches!(parent, Value::Null));
     let known = |id: &Value| id.text().is_some_and(|id| id.is_empty() || before.contains(id));
-    if !parents.iter().all(|id| id.text().is_some_and(|id| before.contains(id))) || !parent.is_none_or(known) {
+    if !parents.iter().all(|id| id.text().is_some_and(|id| before.contains(id)))
+        || !parent.is_none_or(known)
+    {
         return Err("a parent of it does not come before it".to_owned());
     }
     check_numbers(step)

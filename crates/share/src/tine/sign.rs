@@ -21,8 +21,17 @@ const FIRST: &str = "tine-sig/1";
 const SECOND: &str = "tine-sig/2";
 /// What the first scheme signs of the metadata.
 const FIRST_METADATA: [&str; 11] = [
-    "model_info", "system_prompt", "user_prompt", "forked_from", "fork_point", "warnings",
-    "replay", "context", "next_harness", "migration", "fork",
+    "model_info",
+    "system_prompt",
+    "user_prompt",
+    "forked_from",
+    "fork_point",
+    "warnings",
+    "replay",
+    "context",
+    "next_harness",
+    "migration",
+    "fork",
 ];
 const HEADER: [&str; 5] = ["alg", "key_id", "scheme", "signed_at", "signer"];
 const MIN_SECRET: usize = 16;
@@ -196,8 +205,11 @@ impl Artifact {
 
 /// What is signed.
 fn message(source: &Map, header: &Map) -> Vec<u8> {
-    let body: Map =
-        source.iter().filter(|(key, _)| *key != "metadata").map(|(k, v)| (k.clone(), v.clone())).collect();
+    let body: Map = source
+        .iter()
+        .filter(|(key, _)| *key != "metadata")
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
     let header: Map = HEADER
         .iter()
         .map(|key| ((*key).to_owned(), header.get(*key).cloned().unwrap_or(Value::Null)))
@@ -208,7 +220,8 @@ fn message(source: &Map, header: &Map) -> Vec<u8> {
         true => key != "integrity",
         false => FIRST_METADATA.contains(&key.as_str()),
     });
-    let view = map([("body", body.into()), ("header", header.into()), ("metadata", metadata.into())]);
+    let view =
+        map([("body", body.into()), ("header", header.into()), ("metadata", metadata.into())]);
     [PREFIX, canonical(&Value::Map(view)).as_bytes()].concat()
 }
 
@@ -225,7 +238,9 @@ fn verify(source: &Map, block: &Map, trust: Option<&Trust>) -> (State, &'static 
         None => return malformed,
     };
     let allowed = |key: &str| {
-        HEADER.contains(&key) || key == "value" || (key == "public_key" && algorithm == Algorithm::Ed25519)
+        HEADER.contains(&key)
+            || key == "value"
+            || (key == "public_key" && algorithm == Algorithm::Ed25519)
     };
     if block.iter().any(|(key, value)| !allowed(key) || value.text().is_none()) {
         return malformed;

@@ -192,10 +192,8 @@ impl Taker<'_> {
     }
 
     fn take(&mut self, view: &View, artifact: &Artifact) -> Result<()> {
-        let agent = std::mem::replace(
-            &mut self.agent,
-            view.agent.clone().unwrap_or_else(|| String::new()),
-        );
+        let agent =
+            std::mem::replace(&mut self.agent, view.agent.clone().unwrap_or_else(|| String::new()));
         if self.agent.is_empty() {
             self.agent.clone_from(&agent);
         }
@@ -278,7 +276,8 @@ impl Taker<'_> {
                 }
                 Part::Thinking { text, signature } => {
                     let text = (self.keep)(text)?;
-                    let signature = signature.as_deref().map(|words| (self.keep)(words)).transpose()?;
+                    let signature =
+                        signature.as_deref().map(|words| (self.keep)(words)).transpose()?;
                     self.push(ThinkingWritten { text, signature });
                 }
                 Part::Call { id, name, input } => {

@@ -234,7 +234,8 @@ impl<'a> Teller<'a> {
     }
 
     fn result(&self, step: &Step, told: &mut Map, outputs: &mut Map, ours: &mut Map) -> Result<()> {
-        let Some(Said::Result { id, name, input, status, exit, output, touched }) = step.said.first()
+        let Some(Said::Result { id, name, input, status, exit, output, touched }) =
+            step.said.first()
         else {
             return Ok(());
         };
@@ -243,7 +244,10 @@ impl<'a> Teller<'a> {
         match input {
             Some(input) => {
                 let mut call = call(id, name, &self.text(input)?);
-                inputs.insert("arguments".to_owned(), call.remove("arguments").unwrap_or(Value::Null));
+                inputs.insert(
+                    "arguments".to_owned(),
+                    call.remove("arguments").unwrap_or(Value::Null),
+                );
             }
             None => drop(inputs.insert("arguments".to_owned(), Map::new().into())),
         }

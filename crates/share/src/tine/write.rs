@@ -32,11 +32,13 @@ fn write(value: &Value, indent: Option<usize>, out: &mut String) {
             let each = |value: &Value, inner, out: &mut String| write(value, inner, out);
             container(list.iter(), ('[', ']'), indent, out, each);
         }
-        Value::Map(map) => container(map.iter(), ('{', '}'), indent, out, |(key, value), inner, out| {
-            quote(key, out);
-            out.push_str(if inner.is_some() { ": " } else { ":" });
-            write(value, inner, out);
-        }),
+        Value::Map(map) => {
+            container(map.iter(), ('{', '}'), indent, out, |(key, value), inner, out| {
+                quote(key, out);
+                out.push_str(if inner.is_some() { ": " } else { ":" });
+                write(value, inner, out);
+            })
+        }
     }
 }
 
@@ -138,10 +140,10 @@ mod tests {
     fn keys_are_sorted_by_code_point_and_everything_is_ascii() {
         let value = Value::read("{\"\u{1F600}\":1,\"\u{FF5E}\":[],\"a\\u007f\\n\":{}}".as_bytes());
         let value = value.unwrap();
+        assert_eq!(canonical(&value), r#"{"a\u007f\n":{},"\uff5e":[],"\ud83d\ude00":1}"#);
         assert_eq!(
-            canonical(&value),
-            r#"{"a\u007f\n":{},"\uff5e":[],"\ud83d\ude00":1}"#
+            pretty(&value),
+            "{\n  \"a\\u007f\\n\": {},\n  \"\\uff5e\": [],\n  \"\\ud83d\\ude00\": 1\n}"
         );
-        assert_eq!(pretty(&value), "{\n  \"a\\u007f\\n\": {},\n  \"\\uff5e\": [],\n  \"\\ud83d\\ude00\": 1\n}");
     }
 }

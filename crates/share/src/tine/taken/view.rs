@@ -100,7 +100,11 @@ impl Transcript {
 
 impl View {
     /// Every step, with the calls that its answers need.
-    pub(super) fn all(artifact: &Artifact, transcript: &Transcript, created: Timestamp) -> Vec<Self> {
+    pub(super) fn all(
+        artifact: &Artifact,
+        transcript: &Transcript,
+        created: Timestamp,
+    ) -> Vec<Self> {
         let steps = artifact.steps().enumerate();
         let mut views: Vec<Self> =
             steps.map(|(at, (id, step))| Self::of(at, id, step, transcript, created)).collect();
@@ -210,16 +214,19 @@ fn words(inputs: &Map, outputs: &Map, error: &Map, kind: StepKind) -> String {
         return message.clone();
     }
     let places = ["text", "prompt", "content", "message", "error"];
-    let found = [outputs, inputs].into_iter().flat_map(|section| places.iter().map(move |key| section.get(*key)));
+    let found = [outputs, inputs]
+        .into_iter()
+        .flat_map(|section| places.iter().map(move |key| section.get(*key)));
     // What the other implementation's own agent says stands in its inputs.
     let first = inputs.get("text").and_then(Value::text).filter(|text| !text.is_empty());
     if let Some(text) = first.or_else(|| found.flatten().find_map(Value::text)) {
         return text.to_owned();
     }
     let known = ["tool_calls", "thinking", "reasoning_content", OURS];
-    let other = [inputs, outputs].into_iter().flatten().filter(|(key, _)| {
-        !known.contains(&key.as_str()) && *key != "text"
-    });
+    let other = [inputs, outputs]
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| !known.contains(&key.as_str()) && *key != "text");
     let other: Map = other.map(|(key, value)| (key.clone(), value.clone())).collect();
     match other.is_empty() {
         true => String::new(),
