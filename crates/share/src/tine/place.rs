@@ -133,7 +133,7 @@ fn write(
         let synced = if at == 0 { 0 } else { 1 };
         let place = Place { seq: at as u64 + 1, prev, synced };
         line::encode(&draft, place, time, &mut journal).map_err(bad)?;
-        prev = Link::to(&journal[from..]);
+        prev = Link::to(journal[from..].trim_ascii_end());
     }
     let origin = artifact.to_bytes(Codec::Zstd);
     for (name, bytes) in [(IDENTITY, &json), (JOURNAL, &journal), (ORIGIN, &origin)] {
