@@ -71,7 +71,8 @@ def shapes():
 for made in shapes():
     os.environ["OPENTINE_COMPRESS"] = "0"
     made.save(OUT / f"{made.id}.tine")
-forked = Run.load(OUT / "run-linear.tine").fork(0)
+linear = Run.load(OUT / "run-linear.tine")
+forked = linear.fork(linear.graph.order[0])
 forked.save(OUT / "run-forked.tine")
 os.environ["OPENTINE_COMPRESS"] = "zlib"
 long = run("zlib")
