@@ -330,7 +330,7 @@ impl Steps {
                 reply.last = (event.seq, event.at);
                 reply.usage = replied.usage;
                 reply.cost = replied.cost_micros;
-                self.model = Some(replied.model.clone());
+                self.model = Some(replied.model.clone()).filter(|model| !model.is_empty());
                 self.seal(each);
             }
             Body::UsageReported(report) => self.account(report.usage, report.cost_micros),

@@ -23,6 +23,15 @@ pub enum Error {
     Damaged { dir: PathBuf, problem: String },
     #[error("{} was changed while it was read: try again", path.display())]
     Changed { path: PathBuf },
+    #[error("{}: not a run that can be read: {why}", path.display())]
+    BadArtifact { path: PathBuf, why: String },
+    /// It can be read, and is not what it says it is.
+    #[error("{}: refused: {}", path.display(), findings.join("; "))]
+    Unsound { path: PathBuf, findings: Vec<String> },
+    #[error("{}: {why}", path.display())]
+    Unsigned { path: PathBuf, why: String },
+    #[error("{0}")]
+    CantSign(#[from] crate::tine::CantSign),
     /// A file or a name that a bundle can't hold.
     #[error("`{name}` can't be put into a bundle: {why}")]
     Unfit { name: String, why: Why },

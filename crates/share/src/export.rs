@@ -30,6 +30,7 @@ use crate::{
     names,
     sound::sound,
     target::{Temporary, check_target},
+    tine::ORIGIN,
 };
 
 const CHUNK: usize = 256 * 1024;
@@ -278,7 +279,9 @@ fn walk(dir: &Path, below: &str, found: &mut Vec<String>) -> Result<()> {
         let top = !path.contains('/');
         if kind.is_dir() && (!top || ["blobs", "streams"].contains(&path.as_str())) {
             walk(dir, &path, found)?;
-        } else if kind.is_file() && names::is_session_file(&path) && (!top || names::is_torn(&path))
+        } else if kind.is_file()
+            && names::is_session_file(&path)
+            && (!top || names::is_torn(&path) || path == ORIGIN)
         {
             found.push(path);
         }

@@ -240,7 +240,7 @@ fn check_inbox(disk: &dyn Disk, dir: &Path) -> std::result::Result<(), String> {
 }
 
 /// What is wrong with a session, and in which of its files.
-fn verify(session: &Session) -> std::result::Result<(), (&'static str, String)> {
+pub(crate) fn verify(session: &Session) -> std::result::Result<(), (&'static str, String)> {
     let report = repair::verify(session).map_err(|error| (JOURNAL, error.to_string()))?;
     for problem in report.problems {
         return Err(match problem {
@@ -280,7 +280,7 @@ fn place(
 
 /// The session's number, also where it has none yet. Two imports at once may each give it one: then
 /// both say the lower one.
-fn number(home: &Home, at: &Located) -> Result<u64> {
+pub(crate) fn number(home: &Home, at: &Located) -> Result<u64> {
     let known = || -> Result<Option<u64>> {
         let found = home.numbers()?.into_iter().find(|(_, found)| found == at);
         Ok(found.map(|(number, _)| number))

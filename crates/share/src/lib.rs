@@ -26,14 +26,17 @@
 mod compare;
 mod error;
 mod export;
+pub mod foreign;
 mod git;
 mod import;
 mod manifest;
 mod names;
+mod otel;
 mod remap;
 mod sound;
 mod staging;
 mod target;
+pub mod tine;
 mod unpack;
 
 pub use error::{Error, Result, Why};

@@ -3,12 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use segue_core::Exit;
-use segue_share::{ExportOptions, GitPart, History, Progress, Stage, export};
+use segue_journal::Session;
+use segue_share::{
+    ExportOptions, GitPart, History, Progress, Stage, export,
+    foreign::{self, Format},
+};
 use segue_view::style::{self, Paint};
 use serde_json::json;
 
 use crate::{
-    commands::{carry, go_on::check_whole},
+    commands::{carry, go_on::check_whole, keys::SignFlags},
     context::{Context, say},
     error::{CommandError, CommandResult},
 };
@@ -21,7 +25,10 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   segue export 7 -o refactoring.segue
-  segue export 7 -o x.segue --full-history    with every commit, for a place without the repository")]
+  segue export 7 -o x.segue --full-history    with every commit, for a place without the repository
+  segue export 7 -o run.tine                  a portable artifact
+  segue export 7 -o run.tine --sign-with ed25519 --key-file key
+  segue export 7 --format otel -o spans.json  OpenTelemetry")]
 pub(crate) struct Args {
     /// A number, a name, an id or the start of one, a path, or @latest
     session: Option<String>,
@@ -37,6 +44,33 @@ pub(crate) struct Args {
     /// Leave the git objects out
     #[arg(long, conflicts_with = "full_history")]
     no_git: bool,
+    /// In which format [default: by the ending of the file, else segue]
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<As>,
+    #[command(flatten)]
+    sign: SignFlags,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum As {
+    /// Everything that going on elsewhere needs
+    Segue,
+    /// A portable artifact, which opentine reads too
+    Tine,
+    /// OpenTelemetry spans, as JSON
+    Otel,
+}
+
+impl Args {
+    fn format(&self) -> Format {
+        match (self.format, &self.output) {
+            (Some(As::Segue), _) => Format::Bundle,
+            (Some(As::Tine), _) => Format::Tine,
+            (Some(As::Otel), _) => Format::Otel,
+            (None, Some(out)) => Format::of_path(out).unwrap_or(Format::Bundle),
+            (None, None) => Format::Bundle,
+        }
+    }
 }
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
@@ -46,12 +80,23 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     check_whole(&session)?;
     let name = session.state().name.clone().unwrap_or_else(|| format!("session-{selector}"));
     let name = name.replace(['/', ' '], "-");
-    let out = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.segue")));
+    let out = args
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{name}.{}", args.format().ending())));
     if out.as_os_str() == "-" {
         return Err(CommandError::usage("a bundle is written to a file, whole or not at all")
             .hint("name one: -o x.segue"));
     }
     let out = context.cwd.join(out);
+    if args.format() != Format::Bundle {
+        return foreign_file(context, args, &session, &selector, &out);
+    }
+    if args.sign.sign_with.is_some() {
+        return Err(
+            CommandError::usage("only a .tine file can be signed").hint("name one: -o x.tine")
+        );
+    }
     let history = if args.full_history { History::Full } else { History::Thin };
     let workspace = session.state().workspace().map(PathBuf::from).unwrap_or_default();
     let git = match args.no_git || session.state().checkpoint.is_none() {
@@ -97,7 +142,36 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     Ok(Exit::Done)
 }
 
-/// Writes a session into a file, and says no more of it.
+/// A session in another format than our own.
+fn foreign_file(
+    context: &Context,
+    args: &Args,
+    session: &Session,
+    selector: &str,
+    out: &Path,
+) -> CommandResult {
+    let format = args.format();
+    if args.full_history || args.no_git {
+        return Err(CommandError::usage("there are no git objects in a file of this format"));
+    }
+    if format != Format::Tine && args.sign.sign_with.is_some() {
+        return Err(CommandError::usage("only a .tine file can be signed"));
+    }
+    let signing = args.sign.signing(context)?;
+    let bytes = foreign::write(session, out, format, args.force, signing.as_ref())
+        .map_err(|error| share_error(&error))?;
+    if context.json {
+        context.print_json(&json!({
+            "session": selector, "file": out, "bytes": bytes, "signed": signing.is_some(),
+        }))?;
+        return Ok(Exit::Done);
+    }
+    let sign = context.err().paint(Paint::Green, "✓");
+    say(&format!("{sign} session {selector} is in {} · {}", out.display(), style::bytes(bytes)));
+    Ok(Exit::Done)
+}
+
+/// Writes a session into a file, by its ending, and says no more of it.
 pub(crate) fn to_file(
     context: &Context,
     session: &str,
@@ -106,6 +180,10 @@ pub(crate) fn to_file(
 ) -> Result<(), CommandError> {
     let found = context.find(Some(session))?;
     let session = found.open(&context.home)?;
+    if let Some(format @ (Format::Tine | Format::Otel)) = Format::of_path(out) {
+        foreign::write(&session, out, format, force, None).map_err(|error| share_error(&error))?;
+        return Ok(());
+    }
     let options = ExportOptions {
         force,
         number: found.number,
@@ -163,6 +241,10 @@ pub(crate) fn share_error(error: &segue_share::Error) -> CommandError {
         E::Exists { .. } => CommandError::usage(message).hint("replace it: --force"),
         E::NotABundle { .. } | E::Newer { .. } | E::Refused { .. } => CommandError::failed(message)
             .hint("nothing of it was kept; make it again with `segue export`"),
+        E::BadArtifact { .. } | E::Unsound { .. } | E::Unsigned { .. } => {
+            CommandError::failed(message).hint("nothing of it was kept; see `segue verify FILE`")
+        }
+        E::CantSign(_) => CommandError::usage(message),
         E::InUse { .. } => CommandError::new(Exit::Busy, message),
         E::AheadOfOurs { .. } | E::Older { .. } | E::Diverged { .. } => {
             CommandError::usage(message)

@@ -3,7 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use segue_core::Exit;
-use segue_share::{ImportOptions, Imported, fetch_git, import, remap};
+use segue_share::{
+    ImportOptions, Imported, fetch_git,
+    foreign::{self, Format},
+    import, remap,
+};
 use segue_view::style::Paint;
 use serde_json::json;
 
@@ -11,6 +15,8 @@ use crate::{
     commands::{
         carry,
         export::{Shown, share_error},
+        import_run,
+        keys::TrustFlags,
         run::workspace,
     },
     context::{Context, say},
@@ -24,17 +30,28 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   segue import refactoring.segue
-  segue import x.segue --dir ~/src/app")]
+  segue import x.segue --dir ~/src/app
+  segue import run.tine --require-signature --pubkey key.pub
+  segue import spans.json                     OpenTelemetry")]
 pub(crate) struct Args {
-    /// The file that `segue export` wrote
+    /// The file that `segue export` wrote, a .tine file, or OpenTelemetry spans as JSON
     file: PathBuf,
     /// The workspace here
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    #[command(flatten)]
+    trust: TrustFlags,
 }
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let file = context.cwd.join(&args.file);
+    match foreign::sniff(&file).map_err(|error| share_error(&error))? {
+        Format::Bundle if args.trust.given() => {
+            return Err(CommandError::usage("a bundle has no signature that could be checked"));
+        }
+        Format::Bundle => {}
+        format => return import_run::run(context, &file, format, args.dir.as_deref(), &args.trust),
+    }
     let mut shown = Shown::new(context);
     let done = import(&file, &context.home, &ImportOptions::default(), &mut |p| shown.show(p))
         .map_err(|error| share_error(&error));

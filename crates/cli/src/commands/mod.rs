@@ -22,6 +22,8 @@ mod generate;
 mod go_on;
 mod handoff;
 mod import;
+mod import_run;
+mod keys;
 mod limited;
 mod list;
 mod log;

@@ -1,5 +1,7 @@
 //! `segue verify`: read everything again, and say what is wrong.
 
+mod file;
+
 use std::sync::Arc;
 
 use segue_core::Exit;
@@ -12,6 +14,7 @@ use segue_view::style;
 use serde_json::json;
 
 use crate::{
+    commands::keys::TrustFlags,
     context::{Context, print, say},
     error::{CommandError, CommandResult},
 };
@@ -23,9 +26,10 @@ use crate::{
 #[command(after_help = "Examples:
   segue verify                      the latest session of this repository
   segue verify --all                every session of this home
-  segue verify 7 --repair           go on with what is certain; the rest is kept aside")]
+  segue verify 7 --repair           go on with what is certain; the rest is kept aside
+  segue verify run.tine             a file: its digest, its steps, its signature")]
 pub(crate) struct Args {
-    /// A number, a name, an id or the start of one, a path, or @latest
+    /// A number, a name, an id or the start of one, a path, @latest, or a .tine file
     session: Option<String>,
     /// Every session of this home
     #[arg(long, conflicts_with_all = ["session", "repair"])]
@@ -33,9 +37,19 @@ pub(crate) struct Args {
     /// Cut a damaged journal back to what is certain, keeping the whole of it beside
     #[arg(long)]
     repair: bool,
+    #[command(flatten)]
+    trust: TrustFlags,
 }
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
+    if let Some(file) = args.session.as_ref().map(|word| context.cwd.join(word))
+        && file.is_file()
+    {
+        return file::run(context, &file, args);
+    }
+    if args.trust.given() {
+        return Err(CommandError::usage("a session has no signature; a .tine file may have one"));
+    }
     let mut reports = Vec::new();
     if args.all {
         let mut all = context.home.sessions()?;

@@ -1,0 +1,55 @@
+//! `segue import` of a run that another program wrote: a `.tine` file, or OpenTelemetry spans.
+
+use std::path::Path;
+
+use segue_core::Exit;
+use segue_share::{
+    foreign::{self, Format},
+    tine::Into,
+};
+use segue_view::style::Paint;
+use serde_json::json;
+
+use crate::{
+    commands::{
+        export::share_error,
+        keys::TrustFlags,
+        run::{repo_of, workspace},
+    },
+    context::{Context, say},
+    error::CommandResult,
+};
+
+pub(super) fn run(
+    context: &Context,
+    file: &Path,
+    format: Format,
+    dir: Option<&Path>,
+    trust: &TrustFlags,
+) -> CommandResult {
+    let dir = workspace(&context.cwd, dir)?;
+    let into = Into { repo: repo_of(&dir)?, workspace: dir };
+    let demand = trust.demand(context)?;
+    let (done, verdict) = foreign::import(file, format, &context.home, into, &demand)
+        .map_err(|error| share_error(&error))?;
+    let next = match done.sealed {
+        true => format!("segue show {}", done.number),
+        false => format!("segue resume {}", done.number),
+    };
+    if context.json {
+        context.print_json(&json!({
+            "session": done.number.to_string(), "id": done.at.id, "dir": done.dir,
+            "was_there": done.was_there, "sealed": done.sealed,
+            "signature": verdict.state.word(), "next": next,
+        }))?;
+        return Ok(Exit::Done);
+    }
+    let sign = context.err().paint(Paint::Green, "✓");
+    let what = if done.was_there { "was here already" } else { "is here" };
+    say(&format!("{sign} session {} {what} · {}", done.number, done.dir.display()));
+    if done.sealed {
+        say("  it can be looked at, replayed and forked, and not resumed: so the file says");
+    }
+    say(&next);
+    Ok(Exit::Done)
+}
