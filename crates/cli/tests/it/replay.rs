@@ -77,7 +77,7 @@ fn sealed(env: &TestEnv, of: u64) {
     let new = branch.session(&session, with).unwrap();
     let me = Holder { pid: std::process::id(), host: "here".into(), since: jiff::Timestamp::now() };
     let clock: segue_journal::Clock = Arc::new(jiff::Timestamp::now);
-    let home = Home::new(Arc::new(RealDisk), &env.home());
+    let home = Home::new(Arc::new(RealDisk), env.home());
     let (mut made, _) = home.create(new, &me, &clock).unwrap();
     let stop = segue_runner::supervisor::stop(segue_core::event::Reason::Done, "looked at");
     made.append(stop, Durability::Synced).unwrap();

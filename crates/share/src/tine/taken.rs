@@ -265,7 +265,7 @@ impl Taker<'_> {
     fn reply(&mut self, view: &View) -> Result<()> {
         let model = view.model.clone();
         self.now = view.began;
-        self.push(ModelCalled { model: model.clone(), attempt: 1, messages: 0 });
+        self.push(ModelCalled { model: model.clone(), attempt: 1, messages: 0, told: None });
         self.now = view.at;
         self.calls.clear();
         for part in &view.parts {

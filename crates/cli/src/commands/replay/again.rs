@@ -6,12 +6,14 @@ use segue_core::{
     identity::{How, Lineage, LoopKind, Recording},
 };
 use segue_journal::{Session, home::NewSession};
-use segue_loops::{branch::With, keep::Keeper};
+use segue_loops::{
+    branch::{self, With},
+    keep::Keeper,
+};
 use segue_view::select::Found;
 
 use super::{
     Args,
-    rerun::start_of,
     save::{self, Save},
 };
 use crate::{
@@ -40,7 +42,7 @@ pub(super) fn run(
     let place = place::find(context, session, None)?;
     check_git(&place.dir)?;
     let keeper = Keeper::new(session, &place.dir, config.checkpoints());
-    let files = start_of(session, &keeper);
+    let files = branch::start_of(session, &keeper);
     let prompt = prompt(session, args.prompt.as_deref())?;
     say_what(context, args, &selector, files.is_some(), &prompt);
     let state = session.state();
@@ -71,7 +73,7 @@ pub(super) fn run(
     let new = NewSession { lineage: Some(lineage), ..with.session(identity) };
     let begin = Begin { files, ..Begin::default() };
     let (exit, number) = launch_numbered(context, &config, new, worker, Manner::default(), begin)?;
-    if let Some(file) = save::write(context, &save, number)? {
+    if let Some(file) = save::write(context, &save, &number.to_string())? {
         say(&format!("  written to {}", file.display()));
     }
     if args.compare {
