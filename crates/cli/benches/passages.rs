@@ -1,5 +1,5 @@
-//! Passages: a checkpoint beside `git status`, going back in a long session, and how soon an agent
-//! is at work again. Each figure is a ratio within one run, or a time on this machine.
+//! Passages: a checkpoint beside `git status`, going back in a long session, how soon an agent is at
+//! work again, a replay of 100,000 steps and a fork of 250 MB. Each figure is a ratio within one run, or a time on this machine.
 //!
 //! `cargo bench -p segue-cli --bench passages`; with `SEGUE_BENCH_STRICT=1` a missed goal is a failure.
 
@@ -45,8 +45,13 @@ fn main() -> ExitCode {
     let mut missed = 0;
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     println!("load before: {} (of others; what is measured suffers from it)", load.trim());
-    let benches: [(&str, Bench); 3] =
-        [("checkpoint", checkpoint), ("rewind", rewind), ("resume", resume)];
+    let benches: [(&str, Bench); 5] = [
+        ("checkpoint", checkpoint),
+        ("rewind", rewind),
+        ("resume", resume),
+        ("replay", replay),
+        ("fork", fork),
+    ];
     let only: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     for (name, bench) in benches {
         if !only.is_empty() && !only.iter().any(|word| word == name) {
@@ -369,5 +374,85 @@ fn resume(missed: &mut u32) -> Done {
         let ratio = of_long.div_duration_f64(of_short);
         goal(missed, &format!("to {what}, long / short"), ratio, 1.5, "");
     }
+    Ok(())
+}
+
+// ── steps ────────────────────────────────────────────────────────────────────────────────────────
+
+/// How long a command takes, and the most memory that it has, in MiB.
+fn weighed(command: &mut Command) -> Done<(Duration, f64)> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let start = Instant::now();
+    let mut child = command.spawn()?;
+    let status = format!("/proc/{}/status", child.id());
+    let mut most = 0.0f64;
+    let exit = loop {
+        let text = fs::read_to_string(&status).unwrap_or_default();
+        let found = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = found.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<f64>().ok());
+        most = most.max(kib.unwrap_or(0.0) / 1024.0);
+        if let Some(exit) = child.try_wait()? {
+            break exit;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    match exit.success() {
+        true => Ok((start.elapsed(), most)),
+        false => Err(format!("{command:?}: {exit}").into()),
+    }
+}
+
+fn count_steps(long: &Long) -> Done<u64> {
+    let mut steps = 0;
+    Session::open(Arc::new(RealDisk), &long.dir)?.landmarks(&mut |_| steps += 1)?;
+    Ok(steps)
+}
+
+fn replay(missed: &mut u32) -> Done {
+    let lab = Lab::new()?;
+    let (small, large) = (lab.session("native", 30_000)?, lab.session("native", 300_000)?);
+    for (what, args) in [
+        ("replay --mode cache, the first time", &["replay"][..]),
+        ("replay --mode cache, once more", &["replay"]),
+        ("replay --inspect", &["replay", "--inspect"]),
+        ("replay --verify", &["replay", "--verify"]),
+    ] {
+        let time = |long: &Long| weighed(lab.segue(args).arg(long.number.to_string()));
+        let ((_, less), (took, more)) = (time(&small)?, time(&large)?);
+        let steps = count_steps(&large)?;
+        println!(
+            "{what}: {steps} steps in {took:.1?}, {:.0} a second; {less:.1} and {more:.1} MiB",
+            steps as f64 / took.as_secs_f64()
+        );
+        goal(missed, "memory, ten times the steps", more / less, 1.3, "");
+    }
+    Ok(())
+}
+
+fn fork(missed: &mut u32) -> Done {
+    let lab = Lab::new()?;
+    let (small, large) = (lab.session("native", 5_000)?, lab.session("native", 525_000)?);
+    let leave = |long: &Long, run: usize| -> Done<Duration> {
+        let turn = 1 + run * long.turns as usize / RUNS;
+        let session = Session::open(Arc::new(RealDisk), &long.dir)?;
+        let mut step = None;
+        session.landmarks(&mut |mark| {
+            if mark.whole && mark.turn as usize <= turn {
+                step = Some(mark.index);
+            }
+        })?;
+        let step = step.ok_or("no step")?.to_string();
+        timed(&mut lab.segue(&["fork", &long.number.to_string(), "--from-step", &step]))
+    };
+    let (mut of_small, mut of_large) = (Vec::new(), Vec::new());
+    for run in 0..RUNS {
+        of_small.push(leave(&small, run)?);
+        of_large.push(leave(&large, run)?);
+    }
+    let (of_small, of_large) = (median(of_small), median(of_large));
+    println!("fork at a step: {of_small:.1?} and {of_large:.1?}");
+    let size = large.bytes as f64 / 1e6;
+    goal(missed, &format!("fork, {size:.0} MB"), ms(of_large), 100.0, " ms");
+    goal(missed, "fork, large / small", of_large.div_duration_f64(of_small), 1.5, "");
     Ok(())
 }

@@ -3,6 +3,8 @@
 //! Everything in it is real: a real process of Segue, a real SIGKILL, a real resume. What it claims
 //! at the end it has looked up on the disk, and it fails where one of its claims does not hold.
 
+mod replay;
+
 use std::{
     fs,
     os::unix::process::ExitStatusExt,
@@ -52,18 +54,19 @@ const PLAN: [(&str, &str); 3] = [
 /// The tool call that is under way when Segue is killed.
 const FATAL_CALL: &str = "call-1-0";
 
-const LOOK_AROUND: [(&str, &str); 8] = [
+const LOOK_AROUND: [(&str, &str); 9] = [
     ("segue log 1", "what happened, event by event"),
     ("segue show 2", "all that is known of the session"),
     ("segue bridge 3", "who said what of the pair's work"),
     ("segue tasks status 4", "the list, task by task"),
+    ("segue show 1 --graph", "the steps of the first one, and what went on from them"),
     ("less ../.segue/sessions/*/*/resume.json", "what the next agent has to know"),
     ("less ../.segue/sessions/*/*/journal.jsonl", "the journal itself: one event, one line"),
     ("git diff", "what the agent changed"),
     ("segue resume 1 \"And digits?\"", "ask for more (this model has no answer to it)"),
 ];
 
-/// See it happen: runs are killed, resumed, handed over, rewound and reviewed, and a list is worked on
+/// See it happen: runs are killed, resumed, handed over, rewound, reviewed and replayed, and a list is worked on
 ///
 /// In a scratch repository, on the embedded model: no account, no network, under a minute.
 #[derive(Debug, clap::Args)]
@@ -101,6 +104,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     checks.extend(stage.second_scene()?);
     checks.extend(stage.third_scene()?);
     checks.extend(stage.fourth_scene()?);
+    checks.extend(stage.replay_scene()?);
     stage.conclude(context, &checks)
 }
 
@@ -403,7 +407,7 @@ impl Stage {
             }))?;
             return Ok(exit);
         }
-        self.title("10", "What happened, looked up on the disk");
+        self.title("12", "What happened, looked up on the disk");
         for (what, holds) in checks {
             let sign = if *holds { (Paint::Green, "✓") } else { (Paint::Red, "✗") };
             print(&format!("   {} {what}", self.out.paint(sign.0, sign.1)));
