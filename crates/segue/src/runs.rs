@@ -119,7 +119,7 @@ impl Runs {
         let numbered = self.home.numbers()?.into_iter().map(|(number, at)| (at.id, number));
         let numbers: HashMap<_, _> = numbered.collect();
         let mut located = self.home.sessions()?;
-        located.sort_unstable_by(|a, b| b.id.cmp(&a.id));
+        located.sort_unstable_by_key(|at| std::cmp::Reverse(at.id));
         let open = |at: &segue_journal::home::Located| {
             let number = numbers.get(&at.id).copied();
             Ok(Run::new(self.clone(), self.home.open(at)?, number))

@@ -1,5 +1,7 @@
 //! Every example is run, as a person would run it: what it prints, and what is on the disk then.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::{path::PathBuf, process::Command};
 
 use segue::{Run, Runs, Status};

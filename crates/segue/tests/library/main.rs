@@ -1,6 +1,10 @@
 //! The library, as a program that uses it sees it.
 
+#[cfg(test)]
 mod replay;
+#[cfg(test)]
 mod runs;
+#[cfg(test)]
 mod support;
+#[cfg(test)]
 mod work;

@@ -19,7 +19,7 @@ fn journal(run: &Run) -> Vec<u8> {
 fn behind(place: &Place, server: &ModelServer) -> Agent {
     let settings = Settings {
         base_url: Some(server.url()),
-        key: Some(Secret::new("sk-test".to_owned())),
+        key: Some(Secret::new("sk-test")),
         ..Settings::default()
     };
     place.here(Agent::new("anthropic/claude-sonnet-4-5")).settings(settings)
