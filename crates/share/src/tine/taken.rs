@@ -192,8 +192,7 @@ impl Taker<'_> {
     }
 
     fn take(&mut self, view: &View, artifact: &Artifact) -> Result<()> {
-        let agent =
-            std::mem::replace(&mut self.agent, view.agent.clone().unwrap_or_else(|| String::new()));
+        let agent = std::mem::replace(&mut self.agent, view.agent.clone().unwrap_or_default());
         if self.agent.is_empty() {
             self.agent.clone_from(&agent);
         }

@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn counts_are_read_with_any_name_and_after_a_rename() {
-        let found = parse(b"1\t0\ta b\0-\t-\tpicture\0002\t3\t\0old\0new\0").unwrap();
+        let found = parse(b"1\t0\ta b\0-\t-\tpicture\x002\t3\t\0old\0new\0").unwrap();
         let file = |path: &str, from: Option<&str>, counts: Option<(u64, u64)>| Lines {
             path: path.into(),
             from: from.map(Into::into),
