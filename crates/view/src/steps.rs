@@ -101,7 +101,7 @@ impl<'a> StepList<'a> {
             step.index.to_string(),
             step.id.short(),
             step.kind.word().to_owned(),
-            (step.turn > 0).then(|| step.turn.to_string()).unwrap_or_default(),
+            if step.turn > 0 { step.turn.to_string() } else { String::new() },
             sanitize(step.agent.as_deref().unwrap_or_default()).into_owned(),
             sanitize(step.model.as_deref().unwrap_or_default()).into_owned(),
             if used > 0 { tokens(used) } else { String::new() },
