@@ -134,7 +134,7 @@ fn the_same_replay_gives_the_same_steps_and_calls_nobody() {
     }
     let output = run(&["replay", "1", "--mode", "cache", "--from-step", "4", "--json"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
-    assert_eq!(lines(&output.stdout)[0]["steps"], 5);
+    assert_eq!(crate::support::json(&output.stdout)["steps"], 5);
     let taken = run(&["replay", "1", "--mode", "cache", "--save", "again"]);
     assert_eq!(taken.status, 2, "{}", taken.stderr);
     assert!(taken.stderr.contains("is taken"), "{}", taken.stderr);
@@ -143,11 +143,11 @@ fn the_same_replay_gives_the_same_steps_and_calls_nobody() {
 #[test]
 fn a_replay_is_written_to_a_file() {
     let env = two_turns();
-    let output = ok(&env, &["replay", "1", "--mode", "cache", "--save", "x.segue"]);
+    let output = ok(&env, &["replay", "1", "--mode", "cache", "--save", "../x.segue"]);
     assert!(output.stderr.contains("written to"), "{}", output.stderr);
-    assert!(env.repo().join("x.segue").exists());
-    refused(&env, &["replay", "1", "--save", "x.segue"], &["is there already", "--force"]);
-    ok(&env, &["replay", "1", "--save", "x.segue", "--force"]);
+    assert!(env.repo().join("../x.segue").exists());
+    refused(&env, &["replay", "1", "--save", "../x.segue"], &["is there already", "--force"]);
+    ok(&env, &["replay", "1", "--save", "../x.segue", "--force"]);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn what_is_no_longer_as_it_was_is_found() {
     let found = |session: &str| {
         let output = segue(&env, &["replay", session, "--verify", "--json"]);
         assert_eq!(output.status, 1, "{session}: {}{}", output.stdout, output.stderr);
-        lines(&output.stdout).remove(0)
+        crate::support::json(&output.stdout)
     };
     // A word, and the checksum of its line left as it was: of the session and of its replay.
     fs::write(&journal, whole.replacen("I begin.", "I began.", 1)).unwrap();
@@ -168,6 +168,17 @@ fn what_is_no_longer_as_it_was_is_found() {
     }
     fs::write(&journal, &whole).unwrap();
     ok(&env, &["replay", "1", "--verify"]);
+    ok(&env, &["replay", "2", "--verify"]);
+    // A long text that is kept beside the journal.
+    let blob = files_below(&env.session_dir(1).unwrap().join("blobs")).remove(0);
+    let text = fs::read(&blob).unwrap();
+    fs::write(&blob, "something else").unwrap();
+    for session in ["1", "2"] {
+        let found = found(session);
+        assert!(found["source"][0].as_str().unwrap().contains("blob"), "{found}");
+        assert_eq!(found["structure"], json!([]), "{found}");
+    }
+    fs::write(&blob, text).unwrap();
     ok(&env, &["replay", "2", "--verify"]);
     let output = segue(&env, &["replay", "7", "--verify"]);
     assert_eq!(output.status, 4, "{}", output.stderr);
@@ -196,7 +207,10 @@ fn flags_that_a_mode_cannot_honour_are_refused() {
         refused(&env, &[&["replay", "1"], flags].concat(), &[named]);
     }
     refused(&env, &["replay", "1", "--mode", "rerun"], &["--agent", "claude", "codex", "native"]);
-    refused(&env, &["replay", "1", "--mode", "rerun", "--agent", "nobody"], &["nobody"]);
+    let before = everything(&env);
+    let nobody = segue(&env, &["replay", "1", "--mode", "rerun", "--agent", "nobody"]);
+    assert_eq!(nobody.status, 127, "{}", nobody.stderr);
+    assert!(everything(&env) == before);
     refused(&env, &["replay", "1", "--continue", "--prompt", " "], &["empty"]);
 }
 
@@ -478,7 +492,8 @@ fn a_recording_that_is_gone_or_changed_is_not_guessed() {
     let first = env.session_dir(1).unwrap().join("journal.jsonl");
     fs::rename(&first, first.with_extension("away")).unwrap();
     let before = fs::read(&journal).unwrap();
-    let output = segue(&env, &["resume", "2"]);
+    let server = serve([Reply::text("never said").sticky()]);
+    let output = ask(&env, &server, &["resume", "2"]);
     assert_eq!(output.status, 1, "{}", output.stderr);
     assert!(output.stderr.contains("whose recording answers it"), "{}", output.stderr);
     assert_eq!(fs::read(&journal).unwrap(), before);

@@ -17,6 +17,7 @@ mod handoff;
 mod manual;
 mod matrix;
 mod pair;
+mod replay;
 mod rewind;
 mod support;
 mod tasks;
