@@ -107,6 +107,7 @@ pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> Com
     }
     let session = found.open(&context.home)?;
     check_whole(&session)?;
+    check_unsealed(&session, &found.selector())?;
     let shown = session.state().terms().is_some_and(|terms| terms.tmux);
     asked.tmux |= shown && !asked.here;
     if asked.tmux && !asked.dry_run {
@@ -221,6 +222,16 @@ pub(crate) fn check_whole(session: &Session) -> Result<(), CommandError> {
     let whole = session.dir().parent().and_then(Path::parent).unwrap_or(session.dir());
     Err(CommandError::usage("this is the session of a reviewer, which goes on with its pair")
         .hint(format!("segue resume {}", whole.display())))
+}
+
+/// One whose manifest says `resume: false` is looked at, replayed and forked.
+fn check_unsealed(session: &Session, selector: &str) -> Result<(), CommandError> {
+    if !session.state().identity.as_ref().is_some_and(|identity| identity.sealed) {
+        return Ok(());
+    }
+    let message = format!("session {selector} can't be resumed: its manifest says resume: false");
+    Err(CommandError::usage(message)
+        .hint(format!("have it done again: segue replay {selector} --mode rerun --agent AGENT")))
 }
 
 /// What the plan is made from.
