@@ -192,9 +192,9 @@ impl Taker<'_> {
     }
 
     fn take(&mut self, view: &View, artifact: &Artifact) -> Result<()> {
-        let agent = std::mem::replace(&mut self.agent, view.agent.clone().unwrap_or_default());
-        if self.agent.is_empty() {
-            self.agent.clone_from(&agent);
+        let agent = self.agent.clone();
+        if let Some(other) = &view.agent {
+            self.agent.clone_from(other);
         }
         if view.kind == StepKind::Prompt {
             self.go_back(view)?;
