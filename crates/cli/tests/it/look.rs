@@ -150,7 +150,8 @@ fn one_session_on_a_page() {
     cost       –
     caps       turns 1 of 50
                model calls of the turn 2 of 200
-    files      journal.jsonl  $SIZE bytes
+    files      blobs/
+               journal.jsonl  $SIZE bytes
                lock  $SIZE bytes
                resume.json  $SIZE bytes
                session.json  $SIZE bytes
@@ -327,7 +328,7 @@ fn verifying() {
     assert_snapshot!(shown(&env, &["verify"]), @r"
     status 0
     ── stdout
-    ✓ 1: 20 events, $SIZE bytes, 0 blobs
+    ✓ 1: 20 events, $SIZE bytes, 1 blobs
     ── stderr
     ");
     let journal = env.session_dir(1).unwrap().join("journal.jsonl");
