@@ -150,7 +150,8 @@ fn one_session_on_a_page() {
     cost       –
     caps       turns 1 of 50
                model calls of the turn 2 of 200
-    files      journal.jsonl  $SIZE bytes
+    files      blobs/
+               journal.jsonl  $SIZE bytes
                lock  $SIZE bytes
                resume.json  $SIZE bytes
                session.json  $SIZE bytes
@@ -178,7 +179,8 @@ fn one_session_on_a_page() {
     cost       –
     caps       turns 1 of 50
                model calls of the turn 1 of 1
-    files      journal.jsonl  $SIZE bytes
+    files      blobs/
+               journal.jsonl  $SIZE bytes
                lock  $SIZE bytes
                resume.json  $SIZE bytes
                session.json  $SIZE bytes
@@ -327,7 +329,7 @@ fn verifying() {
     assert_snapshot!(shown(&env, &["verify"]), @r"
     status 0
     ── stdout
-    ✓ 1: 20 events, $SIZE bytes, 0 blobs
+    ✓ 1: 20 events, $SIZE bytes, 1 blobs
     ── stderr
     ");
     let journal = env.session_dir(1).unwrap().join("journal.jsonl");
@@ -336,7 +338,7 @@ fn verifying() {
     assert_snapshot!(shown(&env, &["verify", "1"]), @r"
     status 1
     ── stdout
-    ✗ 1: 6 events, $SIZE bytes, 0 blobs
+    ✗ 1: 6 events, $SIZE bytes, 1 blobs
         journal.jsonl, line 7: damaged: its checksum is wrong
     ── stderr
     error: something that had been recorded is damaged
@@ -360,7 +362,7 @@ fn verifying() {
     assert_snapshot!(shown(&env, &["verify", "1", "--repair"]), @r"
     status 0
     ── stdout
-    ✓ 1: 7 events, $SIZE bytes, 0 blobs
+    ✓ 1: 7 events, $SIZE bytes, 1 blobs
     ── stderr
     cut back to what is certain; all of it is kept in journal.damaged-7
     ");

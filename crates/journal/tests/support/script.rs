@@ -12,13 +12,14 @@ use segue_core::{
         MemberSeen, MemberStarted, MemberStarting, MessageDelivered, MessageFailed, MessagePosted,
         MessageSent, Met, ModelCalled, ModelFailed, ModelReplied, ModelStop, Outcome,
         PacketWritten, PassedOver, Process, ProgressReported, ProofReturned, ProofStarted,
-        QuotaTold, Reason, Retry, ReviewStarted, ReviewerStopped, RewindFinished, RewindStarted,
-        ScopeBroken, SessionNamed, SessionResumed, SessionStarted, SessionStopped, Span, Start,
-        TaskFailed, TaskRead, TaskStarted, TasksRead, ThinkingWritten, TimerFired, ToolCalled,
-        ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted, UsageReported, Verdict,
-        VerdictGiven, VerdictSubmitted, Via, WarningRaised, WorkCommitted, WorktreeMade,
-        WorktreePlanned,
+        QuotaTold, Reason, ReplayEnd, ReplayEnded, Retry, ReviewStarted, ReviewerStopped,
+        RewindFinished, RewindStarted, ScopeBroken, SessionNamed, SessionResumed, SessionStarted,
+        SessionStopped, Span, Start, TaskFailed, TaskRead, TaskStarted, TasksRead, ThinkingWritten,
+        TimerFired, ToolCalled, ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted,
+        UsageReported, Verdict, VerdictGiven, VerdictSubmitted, Via, WarningRaised, WorkAccepted,
+        WorkCommitted, WorktreeMade, WorktreePlanned,
     },
+    identity::Accounts,
     usage::{Micros, Usage},
 };
 
@@ -173,6 +174,22 @@ fn passage(turn: u32) -> Vec<Step> {
         base: commit,
         repo: "/tmp/füße".into(),
     };
+    let ended = ReplayEnded {
+        why: ReplayEnd::Drifted,
+        step: 7,
+        id: None,
+        differs: Some("the system prompt, line 3: \"Grüße\" is new".into()),
+        files: "as before turn 1".into(),
+        told: Some(Payload::inline("[The files are others.]")),
+        replies: 3,
+        reused: Accounts::default(),
+    };
+    let accepted = WorkAccepted {
+        commit: "0123456789abcdef0123456789abcdef01234567".into(),
+        into: "/tmp/füße".into(),
+        files: 2,
+        safety: "refs/segue/x/before-2".into(),
+    };
     vec![
         (None, changed.into()),
         (Some("report"), reported.into()),
@@ -183,6 +200,8 @@ fn passage(turn: u32) -> Vec<Step> {
         (None, RewindFinished { to_turn: turn, files: 3 }.into()),
         (None, planned.into()),
         (None, WorktreeMade { path: "/tmp/füße-segue-1".into() }.into()),
+        (None, ended.into()),
+        (None, accepted.into()),
     ]
 }
 
