@@ -26,12 +26,16 @@ fn the_help_of_segue() {
       resume       Go on where a session stopped
       handoff      Write the packet for whoever goes on, or hand a running session to another agent
       rewind       Go back to the end of an earlier turn
-      fork         Begin a new session with all that another one knows
+      fork         Begin a new session with what another one knows, at any of its steps
+      replay       Tell a session again from its recording, or have it done again
+      compare      Give the same task to several agents, each in a worktree of its own
+      accept       Take over what a session made in a worktree of its own
       export       Put a session into one file, to go on with it elsewhere
       import       Bring a session in that was exported elsewhere
       list         List sessions, the latest first [alias: ls]
       show         Show all that is known of a session
       log          Show what happened, event by event
+      diff         Compare two sessions: what they came to, what was said and done, and the files
       watch        Follow a session live, from another terminal
       bridge       What the participants of a pair say to each other
       attach       Show a session in tmux
@@ -43,8 +47,8 @@ fn the_help_of_segue() {
       config       Show or change settings
       agents       List the agents: which are installed, signed in, and what they can do
       doctor       Check that all is in place that the promises rest on
-      demo         See it happen: runs are killed, resumed, handed over, rewound and reviewed, and a
-                   list is worked on
+      demo         See it happen: runs are killed, resumed, handed over, rewound, reviewed and replayed,
+                   and a list is worked on
       completions  Print completions for a shell
       man          Write man pages into a directory
 
@@ -335,11 +339,13 @@ fn the_help_of_what_looks() {
       [SESSION]  A number, a name, an id or the start of one, a path, or @latest
 
     Options:
-      -h, --help  Print help
+          --graph  Draw its steps as a graph: rewound branches, forks, where each turn begins
+      -h, --help   Print help
 
     Examples:
       segue show                        the latest one of this repository
       segue show 7 --json | jq .usage
+      segue show 7 --graph              its steps, with branches and forks
     ");
     assert_snapshot!(help(&env, "log"), @r#"
     Show what happened, event by event
@@ -469,7 +475,7 @@ fn the_help_of_what_keeps_house() {
 
     Arguments:
       [SESSION]
-              A number, a name, an id or the start of one, a path, or @latest
+              A number, a name, an id or the start of one, a path, @latest, or a .tine file
 
     Options:
           --all
@@ -478,6 +484,18 @@ fn the_help_of_what_keeps_house() {
           --repair
               Cut a damaged journal back to what is certain, keeping the whole of it beside
 
+          --key-file <FILE>
+              The file with the shared secret that a .tine file is signed with
+
+          --key-env <NAME>
+              The variable with it
+
+          --pubkey <FILE>
+              The file with the public key that a .tine file is signed with
+
+          --require-signature
+              Refuse a .tine file without a good signature
+
       -h, --help
               Print help (see a summary with '-h')
 
@@ -485,6 +503,7 @@ fn the_help_of_what_keeps_house() {
       segue verify                      the latest session of this repository
       segue verify --all                every session of this home
       segue verify 7 --repair           go on with what is certain; the rest is kept aside
+      segue verify run.tine             a file: its digest, its steps, its signature
     ");
     assert_snapshot!(help(&env, "rm"), @r"
     Remove sessions for good
@@ -593,7 +612,8 @@ fn the_help_of_the_rest() {
       segue tasks push                  the branch, for others to see
     "#);
     assert_snapshot!(help(&env, "demo"), @"
-    See it happen: runs are killed, resumed, handed over, rewound and reviewed, and a list is worked on
+    See it happen: runs are killed, resumed, handed over, rewound, reviewed and replayed, and a list is
+    worked on
 
     In a scratch repository, on the embedded model: no account, no network, under a minute.
 

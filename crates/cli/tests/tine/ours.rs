@@ -109,9 +109,9 @@ impl Place {
             &["run", "Priced", "--model", &plain, "--max-steps", "3"],
             &["run", "Read only", "--model", &tools, "--permission", "read-only"],
             &["run", "In a worktree", "--model", &tools, "--worktree"],
-            &["run", &"long ".repeat(40_000), "--model", &plain],
+            &["run", &"long ".repeat(20_000), "--model", &plain],
             &["fork", "12", "A fork of a fork"],
-            &["replay", "21"],
+            &["replay", "20"],
         ] {
             self.makes(args);
         }
