@@ -188,7 +188,8 @@ fn one_changed_byte_is_found_by_both() {
     assert!(bytes.len() > 200);
     for at in (0..bytes.len()).step_by(bytes.len() / 200) {
         let mut other = bytes.clone();
-        other[at] ^= 1 << (at % 8);
+        // All of its bits: the last ones of a compressed stream may be there to fill a byte up.
+        other[at] = !other[at];
         fs::write(&changed, other).unwrap();
         assert_ne!(place.segue(&checks).status, 0, "byte {at}");
         // Theirs takes long to start: every tenth.

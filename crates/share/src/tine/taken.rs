@@ -44,7 +44,7 @@ pub(super) fn events(
     keep: Keep<'_>,
 ) -> Result<Vec<Timed>> {
     let mut taker = Taker {
-        agent: agent.to_owned(),
+        agent: Some(agent.to_owned()),
         sealed,
         keep,
         steps: Steps::default(),
@@ -90,7 +90,8 @@ pub(super) fn events(
 }
 
 struct Taker<'a> {
-    agent: String,
+    /// Who does what comes next; nobody for what happens between turns.
+    agent: Option<String>,
     sealed: bool,
     keep: Keep<'a>,
     /// The same fold that every reader has: it says what the next step follows from.
@@ -115,7 +116,7 @@ impl Taker<'_> {
     }
 
     fn push_about(&mut self, body: impl Into<Body>, id: Option<String>) {
-        let agent = Some(self.agent.clone());
+        let agent = self.agent.clone();
         self.push_draft(Draft { turn: self.turn, agent, id, body: body.into() });
     }
 
@@ -192,9 +193,12 @@ impl Taker<'_> {
     }
 
     fn take(&mut self, view: &View, artifact: &Artifact) -> Result<()> {
+        if view.outside {
+            self.end_turn()?;
+        }
         let agent = self.agent.clone();
-        if let Some(other) = &view.agent {
-            self.agent.clone_from(other);
+        if view.outside || view.agent.is_some() {
+            self.agent.clone_from(&view.agent);
         }
         if view.kind == StepKind::Prompt {
             self.go_back(view)?;
