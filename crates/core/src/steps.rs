@@ -11,224 +11,25 @@
 
 pub mod align;
 mod branches;
+mod id;
+mod step;
 mod totals;
 mod word;
 
-use std::fmt;
-
 use jiff::Timestamp;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use crate::{
-    event::{Body, Event, RewindStarted, ToolStatus},
+    event::{Body, Event, RewindStarted},
     identity::Base,
     payload::Payload,
     usage::{Micros, Usage},
 };
 
 pub use branches::{Branches, Path, Run};
+pub use id::StepId;
+pub use step::{Said, Step, StepKind};
 pub use totals::Totals;
 pub use word::{NoStep, Search};
-
-/// The name of a step: 64 hex digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StepId([u8; 32]);
-
-impl StepId {
-    /// How many digits are shown where there is little room.
-    const SHORT: usize = 10;
-
-    #[must_use]
-    pub fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    #[must_use]
-    pub fn bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    /// As many digits as people want to see.
-    #[must_use]
-    pub fn short(&self) -> String {
-        let mut text = self.to_string();
-        text.truncate(Self::SHORT);
-        text
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        let mut bytes = [0; 32];
-        if text.len() != 64 || !text.is_ascii() {
-            return None;
-        }
-        for (at, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
-        }
-        Some(Self(bytes))
-    }
-}
-
-impl fmt::Display for StepId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for StepId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StepId({})", self.short())
-    }
-}
-
-impl Serialize for StepId {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for StepId {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::read(&text).ok_or_else(|| serde::de::Error::custom("not the id of a step"))
-    }
-}
-
-impl JsonSchema for StepId {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "StepId".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "pattern": "^[0-9a-f]{64}$" })
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum StepKind {
-    /// What an agent was asked.
-    Prompt,
-    /// What it answered: its words and the calls that it wants made.
-    Reply,
-    /// What one of these calls gave.
-    Tool,
-    /// What the proof said.
-    Proof,
-    /// A reviewer's verdict.
-    Verdict,
-    /// Somebody else goes on.
-    HandOff,
-    /// The model could not be asked, or did not answer.
-    Error,
-}
-
-impl StepKind {
-    pub const ALL: [Self; 7] = [
-        Self::Prompt,
-        Self::Reply,
-        Self::Tool,
-        Self::Proof,
-        Self::Verdict,
-        Self::HandOff,
-        Self::Error,
-    ];
-
-    /// The word for people.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Prompt => "prompt",
-            Self::Reply => "reply",
-            Self::Tool => "tool",
-            Self::Proof => "proof",
-            Self::Verdict => "verdict",
-            Self::HandOff => "hand-off",
-            Self::Error => "error",
-        }
-    }
-}
-
-/// A part of what a step says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Said {
-    Text(Payload),
-    /// The signature is what the vendor wants back with the next request.
-    Thinking {
-        text: Payload,
-        signature: Option<Payload>,
-    },
-    Call {
-        id: String,
-        name: String,
-        input: Payload,
-    },
-    Result {
-        id: String,
-        name: String,
-        input: Option<Payload>,
-        status: ToolStatus,
-        exit: Option<i32>,
-        output: Payload,
-        touched: Vec<String>,
-    },
-}
-
-/// One step of a session.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Step {
-    /// Its place in the order in which the steps happened, from 0 on.
-    pub index: u64,
-    pub id: StepId,
-    pub parents: Vec<StepId>,
-    pub kind: StepKind,
-    pub turn: u32,
-    pub agent: Option<String>,
-    pub model: Option<String>,
-    pub said: Vec<Said>,
-    /// Nothing is under way after it: a conversation can be cut here.
-    pub whole: bool,
-    /// How many of the steps up to this one the next one follows from.
-    pub batch: u32,
-    /// The last event that it is made of.
-    pub seq: u64,
-    /// When it began, and when it ended.
-    pub began: Timestamp,
-    pub at: Timestamp,
-    pub usage: Usage,
-    /// Absent where the price is not known.
-    pub cost: Option<Micros>,
-}
-
-impl Step {
-    /// What it says first, in so far as no blob has to be opened for it.
-    #[must_use]
-    pub fn title(&self) -> String {
-        let words = self.said.iter().find_map(|said| match said {
-            Said::Text(text) => Some(text.head().to_owned()),
-            Said::Result { name, input, .. } if !name.is_empty() => {
-                Some(format!("{name} {}", input.as_ref().map_or("", Payload::head)))
-            }
-            Said::Result { output, .. } => Some(output.head().to_owned()),
-            _ => None,
-        });
-        let calls = self.said.iter().filter_map(|said| match said {
-            Said::Call { name, .. } => Some(name.as_str()),
-            _ => None,
-        });
-        let calls: Vec<&str> = calls.collect();
-        match (words, calls.is_empty()) {
-            (Some(words), _) => words,
-            (None, false) => format!("calls {}", calls.join(", ")),
-            (None, true) => String::new(),
-        }
-    }
-
-    #[must_use]
-    pub fn millis(&self) -> u64 {
-        u64::try_from(self.at.duration_since(self.began).as_millis()).unwrap_or(0)
-    }
-}
 
 /// The fold. Holds what is open, never what is past: the length of a session does not matter.
 #[derive(Clone, Debug, Default)]
@@ -449,7 +250,7 @@ impl Steps {
         let whole = self.calls.is_empty();
         let step = Step {
             index: 0,
-            id: StepId([0; 32]),
+            id: StepId::from_bytes([0; 32]),
             parents: self.frontier.clone(),
             kind: StepKind::Reply,
             turn: reply.turn,
@@ -530,7 +331,7 @@ impl Steps {
     fn step(&self, kind: StepKind, event: &Event, said: Vec<Said>) -> Step {
         Step {
             index: 0,
-            id: StepId([0; 32]),
+            id: StepId::from_bytes([0; 32]),
             parents: self.frontier.clone(),
             kind,
             turn: event.turn.unwrap_or_default(),
@@ -610,7 +411,7 @@ pub fn identify(step: &Step) -> StepId {
     }
     part(&(step.parents.len() as u64).to_le_bytes());
     for parent in &step.parents {
-        part(&parent.0);
+        part(parent.bytes());
     }
     for said in &step.said {
         match said {
@@ -637,7 +438,7 @@ pub fn identify(step: &Step) -> StepId {
             }
         }
     }
-    StepId(*hash.finalize().as_bytes())
+    StepId::from_bytes(*hash.finalize().as_bytes())
 }
 
 fn digest(payload: &Payload) -> Vec<u8> {

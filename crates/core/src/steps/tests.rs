@@ -3,7 +3,7 @@ use jiff::Timestamp;
 use super::*;
 use crate::event::{
     Cause, ModelCalled, ModelReplied, ModelStop, Outcome, RewindFinished, Span, TextWritten,
-    ToolCalled, ToolReturned, TurnEnded, TurnStarted, UsageReported,
+    ToolCalled, ToolReturned, ToolStatus, TurnEnded, TurnStarted, UsageReported,
 };
 
 #[derive(Clone, Default)]
