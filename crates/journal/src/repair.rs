@@ -168,8 +168,16 @@ pub fn verify(session: &Session) -> Result<Report> {
         Ok(found) if state.identity.as_ref() == Some(&found) => {}
         found => report.problems.push(Problem::Identity { error: found.err() }),
     }
-    if let Err(error @ Error::Base { .. }) = session.layers() {
-        report.problems.push(Problem::Base { error });
+    let begins = session.state().base().is_some();
+    match session.layers() {
+        Err(error @ Error::Base { .. }) => report.problems.push(Problem::Base { error }),
+        // Every line of what it begins with is read, too.
+        Ok(_) if begins && report.problems.is_empty() => {
+            if let Err(error) = session.steps(|_| {}) {
+                report.problems.push(Problem::Base { error });
+            }
+        }
+        _ => {}
     }
     if session.state().seq == state.seq && *session.state() != state {
         report.problems.push(Problem::Snapshot);

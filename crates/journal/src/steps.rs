@@ -12,7 +12,7 @@
 //! A cache, like the snapshot: believed only while the journal has, just before the offset, the line
 //! that it was made after.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use segue_core::{
     Body, SessionId, State,
@@ -27,7 +27,7 @@ use crate::{
     disk::DiskFile,
     error::{At, Error, Result},
     line::Link,
-    scan::{Position, Scanner},
+    scan::{Damage, Ending, Finding, Position, Scanner},
     session::{JOURNAL, Session, open_journal},
     snapshot::last_line,
 };
@@ -264,7 +264,9 @@ impl Tail<'_> {
         // A step is given out after some of the events behind it, so its end is remembered.
         let mut ends: Vec<(u64, u64)> = Vec::new();
         while scanner.position().offset < self.layer.end {
-            let Some(event) = scanner.next_event().at(&path)? else { break };
+            let Some(event) = scanner.next_event().at(&path)? else {
+                return Err(broken(scanner, path));
+            };
             let at = scanner.position();
             if Steps::is_part(&event.body) {
                 ends.push((event.seq, at.offset));
@@ -280,6 +282,20 @@ impl Tail<'_> {
             }
         }
         Ok(fold)
+    }
+}
+
+/// A part that ends before its end: what is told of it would be another story.
+fn broken(scanner: Scanner<'_>, path: PathBuf) -> Error {
+    let at = scanner.position();
+    match scanner.ending() {
+        Ok(Ending::Damaged(damage)) => Error::Damaged { path, damage },
+        Err(source) => Error::Io { path, source },
+        Ok(Ending::Clean | Ending::Torn { .. }) => {
+            let finding = Finding::Missing { expected: at.seq + 1 };
+            let damage = Damage { line: at.seq + 1, offset: at.offset, finding };
+            Error::Damaged { path, damage }
+        }
     }
 }
 

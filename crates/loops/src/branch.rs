@@ -71,8 +71,12 @@ impl Files {
     }
 }
 
+/// The last step of the conversation after which nothing is under way.
+const MAIN: &str = "main";
+
 /// Finds the step that is meant; without a word, the last one after which nothing is under way.
 pub fn find(session: &Session, word: Option<&str>) -> Result<(Landmark, bool), BranchError> {
+    let word = word.filter(|word| *word != MAIN);
     let mut search = word.map(Search::new);
     let (mut last, mut whole) = (0, None);
     session.landmarks(&mut |mark| {
@@ -223,6 +227,19 @@ impl Branch {
         let git = || segue_workspace::identify(dir).is_ok_and(|repo| repo.head.is_some());
         let worktree = asked || !self.tip && git();
         (worktree, self.files.commit().map(str::to_owned).filter(|_| worktree))
+    }
+
+    /// A prompt, with what its reader has to know where the files are not those of the step.
+    #[must_use]
+    pub fn told(&self, prompt: String, worktree: bool) -> String {
+        let when = match &self.files {
+            Files::Before { turn: 0, .. } if worktree => "before turn 1".to_owned(),
+            Files::Before { turn, .. } if worktree => format!("at the end of turn {turn}"),
+            _ => return prompt,
+        };
+        format!(
+            "{prompt}\n\nThe files are as they were {when}: what was done to them after that is not there."
+        )
     }
 
     /// A session like the one that is left, for somebody to go on in.

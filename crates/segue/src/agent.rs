@@ -187,6 +187,7 @@ impl Agent {
             branch.fork_natively(run.journal(), &agent.name)?;
             let dir = agent.dir_of(&run)?;
             let (worktree, files) = branch.apart(&dir, agent.worktree);
+            let prompt = branch.told(prompt, worktree);
             let (with, worker) = agent.like(&run, prompt, dir, worktree)?;
             let new = branch.session(run.journal(), with)?;
             agent.work(run.runs(), new, worker, files, stage)

@@ -69,6 +69,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
+    if args.prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
+        return Err(CommandError::usage("the prompt is empty"));
+    }
     let config = context.config()?;
     let found = context.find(Some(&args.session))?;
     let session = open(context, &found, "forked")?;
@@ -109,7 +112,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         agent,
         model: None,
         permission: args.permission.unwrap_or_else(|| session.state().permission()),
-        prompt: args.prompt.clone().unwrap_or_else(|| GO_ON.to_owned()),
+        prompt: branch.told(args.prompt.clone().unwrap_or_else(|| GO_ON.to_owned()), worktree),
         workspace: place.dir,
         worktree,
         caps: config.caps().overridden_by(args.caps.caps()),

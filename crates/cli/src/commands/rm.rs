@@ -110,17 +110,28 @@ fn check_needed(context: &Context, chosen: &[(Found, Located)]) -> Result<(), Co
     for (found, at) in chosen {
         let mut others = context.home.begun_with(at)?;
         others.retain(|other| !chosen.iter().any(|(_, at)| at == other));
-        let Some(other) = others.first() else { continue };
+        if others.is_empty() {
+            continue;
+        }
         let numbers = context.home.numbers()?;
-        let number = numbers.iter().find(|(_, at)| at == other).map(|(number, _)| *number);
-        let other = number.map_or_else(|| other.id.to_string(), |number| number.to_string());
-        let selector = found.selector();
-        let message = format!("session {other} begins with a part of session {selector}");
+        let mut names: Vec<String> = others.iter().map(|other| name_of(&numbers, other)).collect();
+        names.sort_by_key(|name| name.parse::<u64>().unwrap_or(u64::MAX));
+        let (selector, all) = (found.selector(), names.join(" "));
+        let (what, begin) = match &names[..] {
+            [one] => (format!("session {one}"), "begins"),
+            _ => (format!("sessions {}", names.join(", ")), "begin"),
+        };
+        let message = format!("{what} {begin} with a part of session {selector}");
         return Err(
-            CommandError::usage(message).hint(format!("remove both: segue rm {selector} {other}"))
+            CommandError::usage(message).hint(format!("remove all: segue rm {selector} {all}"))
         );
     }
     Ok(())
+}
+
+fn name_of(numbers: &[(u64, Located)], at: &Located) -> String {
+    let number = numbers.iter().find(|(_, one)| one == at).map(|(number, _)| *number);
+    number.map_or_else(|| at.id.to_string(), |number| number.to_string())
 }
 
 fn confirmed(sessions: &[String], loses: bool) -> Result<bool, CommandError> {

@@ -356,13 +356,16 @@ fn the_help_of_what_looks() {
       [SESSION]  A number, a name, an id or the start of one, a path, or @latest
 
     Options:
-      -n, --last <N>  Only the last so many events
+      -n, --last <N>  Only the last so many events, or steps
       -v, --verbose   With times, and with the events that only matter to Segue
+          --steps     Step by step: each prompt, reply, tool answer and proof, with its id and what it
+                      cost
       -h, --help      Print help
 
     Examples:
       segue log                         the latest session of this repository
       segue log 7 -n 20                 its last 20 events
+      segue log 7 --steps               its steps: what was asked, answered, done, and what it cost
       segue log 7 --json | jq -c 'select(.kind == "tool.called")'
     "#);
     assert_snapshot!(help(&env, "dashboard"), @r#"

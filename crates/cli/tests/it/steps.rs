@@ -327,3 +327,75 @@ fn a_step_that_is_not_there_or_not_whole_is_refused_and_nothing_is_made() {
     };
     assert_eq!(made(&after), made(&before));
 }
+
+/// Changes a word of a session's journal, in the middle.
+fn damage(env: &TestEnv, number: u64) {
+    let path = env.session_dir(number).unwrap().join("journal.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replacen("I begin.", "I BEGIN.", 1)).unwrap();
+}
+
+#[test]
+fn what_is_damaged_is_never_told_as_if_it_were_shorter() {
+    let env = two_turns();
+    done(&env, &["replay", "1", "--save", "again"]);
+    damage(&env, 1);
+    for args in [
+        &["log", "1", "--steps"][..],
+        &["log", "again", "--steps"],
+        &["replay", "1", "--save", "other"],
+        &["replay", "again", "--verify"],
+        &["replay", "1", "--inspect"],
+        &["fork", "1", "Go on"],
+        &["fork", "again", "Go on"],
+        &["export", "again", "-o", "../x.tine"],
+        &["diff", "1", "again"],
+        &["verify", "again"],
+        &["verify", "1"],
+    ] {
+        let output = segue(&env, args);
+        assert_ne!(output.status, 0, "{args:?}: {}{}", output.stdout, output.stderr);
+        let said = output.stderr + &output.stdout;
+        assert!(said.contains("checksum"), "{args:?}: {said}");
+    }
+    let numbers = fs::read_dir(env.home().join("numbers")).unwrap().count();
+    assert_eq!(numbers, 2, "nothing was made");
+    assert!(!env.path("x.tine").exists());
+}
+
+#[test]
+fn a_fork_in_the_middle_of_a_turn_says_what_the_files_are() {
+    let (env, _) = scripted_in_git(DONE);
+    let input = serde_json::json!({ "path": "a.txt", "content": "one" });
+    let call = Reply::tool("write_file", input);
+    let server = serve([call, Reply::text("Written."), Reply::text("Another answer.")]);
+    assert_eq!(ask(&env, &server, &["run", "Write it", "--model", ANTHROPIC]).status, 0);
+    let output = ask(&env, &server, &["fork", "1", "--from-step", "2", "Go on"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(!workspace(&env, "2").join("a.txt").exists());
+    let told = server.turns().last().unwrap().texts().pop().unwrap();
+    assert!(told.starts_with("Go on") && told.contains("as they were before turn 1"), "{told}");
+}
+
+#[test]
+fn what_can_not_be_done_is_refused_before_anything_is_made() {
+    let env = two_turns();
+    for args in [
+        &["fork", "1", "  "][..],
+        &["replay", "1", "--save", "none/x.tine"],
+        &["replay", "1", "--mode", "rerun", "--agent", "native", "--prompt", ""],
+    ] {
+        let output = segue(&env, args);
+        assert_eq!(output.status, 2, "{args:?}: {}", output.stderr);
+    }
+    assert_eq!(fs::read_dir(env.home().join("numbers")).unwrap().count(), 1);
+    done(&env, &["fork", "1", "--from-step", "main", "Go on"]);
+    done(&env, &["fork", "1", "And on"]);
+    let output = segue(&env, &["rm", "1", "--force"]);
+    assert!(
+        output.stderr.contains("sessions 2, 3 begin with a part of session 1"),
+        "{}",
+        output.stderr
+    );
+    assert!(output.stderr.contains("segue rm 1 2 3"), "{}", output.stderr);
+}

@@ -10,3 +10,4 @@ mod kill;
 mod round;
 mod simulated;
 mod support;
+mod tine;

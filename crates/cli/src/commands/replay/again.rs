@@ -2,7 +2,7 @@
 //! the recording as long as it asks the same, and live from there on.
 
 use segue_core::{
-    Body,
+    Body, Exit,
     identity::{How, Lineage, LoopKind, Recording},
 };
 use segue_journal::{Session, home::NewSession};
@@ -73,7 +73,10 @@ pub(super) fn run(
     let new = NewSession { lineage: Some(lineage), ..with.session(identity) };
     let begin = Begin { files, ..Begin::default() };
     let (exit, number) = launch_numbered(context, &config, new, worker, Manner::default(), begin)?;
-    if let Some(file) = save::write(context, &save, &number.to_string())? {
+    if let Some(file) = save::write(context, &save, &number.to_string())?
+        // Where it has stopped, the last line is the command that goes on.
+        && exit == Exit::Done
+    {
         say(&format!("  written to {}", file.display()));
     }
     if args.compare {

@@ -1,6 +1,6 @@
 //! `segue replay --mode rerun`: an agent does the work again, told what was recorded.
 
-use segue_core::identity::How;
+use segue_core::{Exit, identity::How};
 use segue_journal::{Session, home::NewSession};
 use segue_loops::{
     branch::{self, With},
@@ -81,7 +81,10 @@ pub(super) fn run(
     let new = NewSession { sealed: false, ..new };
     let begin = Begin { files, ..Begin::default() };
     let (exit, number) = launch_numbered(context, &config, new, worker, Manner::default(), begin)?;
-    if let Some(file) = save::write(context, &save, &number.to_string())? {
+    if let Some(file) = save::write(context, &save, &number.to_string())?
+        // Where it has stopped, the last line is the command that goes on.
+        && exit == Exit::Done
+    {
         say(&format!("  written to {}", file.display()));
     }
     if args.compare {

@@ -24,6 +24,10 @@ impl Save {
             return Ok(Self::Name(word.to_owned()));
         }
         let path = context.cwd.join(word);
+        let dir = path.parent().unwrap_or(&path);
+        if !dir.is_dir() {
+            return Err(CommandError::usage(format!("there is no directory {}", dir.display())));
+        }
         if path.exists() && !force {
             return Err(CommandError::usage(format!("{} is there already", path.display()))
                 .hint("--force replaces it"));
