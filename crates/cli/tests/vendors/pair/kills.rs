@@ -1,14 +1,9 @@
 //! `kill -9` of Segue in every state of a pair: the same iteration goes on, nobody who has spoken is
 //! asked again, and it ends as it would have.
 
-use std::{
-    fs::{self, OpenOptions},
-    path::PathBuf,
-    thread::{self, JoinHandle},
-    time::Duration,
-};
+use std::{fs, path::PathBuf, thread, time::Duration};
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use segue_testkit::{
     model_server::{Fault, Reply, When},
     vendors::{Cli, Lab},
@@ -29,9 +24,6 @@ const WORKER: Cli = Cli::Codex;
 const REVIEWER: Cli = Cli::Claude;
 
 const PAIR: [&str; 4] = ["pair", TASK, "--proof", "cat hello.txt"];
-
-/// Who passes the barrier before the verdict counts.
-const THE_REVIEWERS_OWN_TURN: usize = 1;
 
 /// Nothing comes back, however long one waits.
 fn silence() -> Reply {
@@ -176,31 +168,48 @@ fn after_a_verdict_was_submitted_and_before_it_counts() {
 }
 
 /// What is known of limits is read at the end of every turn and before the next thing is done. Here
-/// it is a pipe that lets in a few who come to read, and nobody else: so Segue stands still there.
+/// it is a pipe that nobody writes to: so Segue stands still there.
 struct Barrier {
     limits: PathBuf,
-    passing: JoinHandle<()>,
+    /// Every pipe that had the name so far.
+    pipes: Vec<PathBuf>,
 }
 
 impl Barrier {
-    fn put_up(lab: &Lab, passing: usize) -> Self {
-        let limits = lab.segue_home().join("limits.json");
-        mknodat(CWD, &limits, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        let pipe = limits.clone();
-        let passing = thread::spawn(move || {
-            for _ in 0..passing {
-                drop(OpenOptions::new().write(true).open(&pipe).unwrap());
-            }
+    fn put_up(lab: &Lab) -> Self {
+        let mut barrier = Self { limits: lab.segue_home().join("limits.json"), pipes: Vec::new() };
+        barrier.shut();
+        barrier
+    }
+
+    /// Whoever comes from now on finds a new pipe.
+    fn shut(&mut self) {
+        let pipe = self.limits.with_extension(format!("pipe-{}", self.pipes.len()));
+        mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let link = self.limits.with_extension("link");
+        fs::hard_link(&pipe, &link).unwrap();
+        fs::rename(&link, &self.limits).unwrap();
+        self.pipes.push(pipe);
+    }
+
+    /// Lets in the first who comes, and nobody after: it is shut behind them before they can go on.
+    fn let_one_in(&mut self) {
+        wait_for(|| {
+            self.shut();
+            let [before @ .., _] = &self.pipes[..] else { unreachable!("one is there") };
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+            // It opens only where somebody stands and waits.
+            before.iter().any(|pipe| open(pipe, flags, Mode::empty()).is_ok()).then_some(())
         });
-        Self { limits, passing }
     }
 
     /// Kills Segue in front of it.
     fn kill_after(self, lab: &Lab, live: Live, last: &str) {
-        self.passing.join().unwrap();
         wait_for_event(lab, last);
         live.kill();
-        fs::remove_file(&self.limits).unwrap();
+        for pipe in self.pipes.iter().chain([&self.limits]) {
+            fs::remove_file(pipe).unwrap();
+        }
         wait_until_nothing_runs(lab);
         assert_eq!(kinds(lab).last().unwrap(), last);
         assert_eq!(show(lab)["status"], "crashed");
@@ -216,7 +225,7 @@ fn after_the_last_word_of_the_worker_and_before_anything_is_kept_of_it() {
     start(&mut lab, [work]);
     let live = Live::start(&lab, &PAIR);
     wait_for(|| (asked_by(&lab, WORKER).len() == 2).then_some(()));
-    let barrier = Barrier::put_up(&lab, 0);
+    let barrier = Barrier::put_up(&lab);
     fs::write(&gate, "").unwrap();
     barrier.kill_after(&lab, live, "turn.ended");
 
@@ -236,8 +245,10 @@ fn between_the_verdict_and_the_next_attempt() {
     start(&mut lab, [first_attempt(WORKER), objection]);
     let live = Live::start(&lab, &PAIR);
     wait_for(|| (asked_by(&lab, REVIEWER).len() == 2).then_some(()));
-    let barrier = Barrier::put_up(&lab, THE_REVIEWERS_OWN_TURN);
+    let mut barrier = Barrier::put_up(&lab);
     fs::write(&gate, "").unwrap();
+    // The reviewer's own turn ends before its verdict counts.
+    barrier.let_one_in();
     barrier.kill_after(&lab, live, "verdict.given");
 
     start(&mut lab, [second_attempt(WORKER), passes(REVIEWER, 2)]);
@@ -257,8 +268,10 @@ fn between_the_last_verdict_and_the_commit() {
     start(&mut lab, [first_attempt(WORKER), agreed]);
     let live = Live::start(&lab, &["pair", TASK, "--worktree"]);
     wait_for(|| (asked_by(&lab, REVIEWER).len() == 1).then_some(()));
-    let barrier = Barrier::put_up(&lab, THE_REVIEWERS_OWN_TURN);
+    let mut barrier = Barrier::put_up(&lab);
     fs::write(&gate, "").unwrap();
+    // The reviewer's own turn ends before its verdict counts.
+    barrier.let_one_in();
     barrier.kill_after(&lab, live, "verdict.given");
 
     start(&mut lab, []);
