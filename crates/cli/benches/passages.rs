@@ -403,9 +403,7 @@ fn weighed(command: &mut Command) -> Done<(Duration, f64)> {
 }
 
 fn count_steps(long: &Long) -> Done<u64> {
-    let mut steps = 0;
-    Session::open(Arc::new(RealDisk), &long.dir)?.landmarks(&mut |_| steps += 1)?;
-    Ok(steps)
+    Ok(Session::open(Arc::new(RealDisk), &long.dir)?.landmarks()?.count())
 }
 
 fn replay(missed: &mut u32) -> Done {
@@ -435,13 +433,9 @@ fn fork(missed: &mut u32) -> Done {
     let leave = |long: &Long, run: usize| -> Done<Duration> {
         let turn = 1 + run * long.turns as usize / RUNS;
         let session = Session::open(Arc::new(RealDisk), &long.dir)?;
-        let mut step = None;
-        session.landmarks(&mut |mark| {
-            if mark.whole && mark.turn as usize <= turn {
-                step = Some(mark.index);
-            }
-        })?;
-        let step = step.ok_or("no step")?.to_string();
+        let marks = session.landmarks()?;
+        let step = marks.rfind(|mark| mark.whole && mark.turn as usize <= turn)?;
+        let step = step.ok_or("no step")?.index.to_string();
         timed(&mut lab.segue(&["fork", &long.number.to_string(), "--from-step", &step]))
     };
     let (mut of_small, mut of_large) = (Vec::new(), Vec::new());

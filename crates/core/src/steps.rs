@@ -88,11 +88,31 @@ impl Steps {
         }
     }
 
-    /// The fold as it is after the end of a turn: so many steps, and what each turn ended with.
+    /// The fold as it is after the end of a turn: so many steps, and what the next follows from.
+    /// Of the turns before, it has to be told what a rewind goes back to.
     #[must_use]
-    pub fn at_turn_end(next: u64, ends: Vec<(u32, Vec<StepId>)>) -> Self {
-        let frontier = ends.last().map(|(_, ids)| ids.clone()).unwrap_or_default();
+    pub fn at_turn_end(next: u64, turn: u32, frontier: Vec<StepId>) -> Self {
+        let ends = vec![(turn, frontier.clone())];
         Self { next, frontier, ends, ..Self::default() }
+    }
+
+    /// Knows what the turns of the session ended with that this one begins with.
+    #[must_use]
+    pub fn knowing(mut self, before: Self) -> Self {
+        let turn = self.ends.first().map_or(0, |(turn, _)| *turn);
+        self.ends.extend(before.ends.into_iter().filter(|(ended, _)| *ended < turn));
+        self
+    }
+
+    /// What a turn ended with that is told elsewhere.
+    pub fn learn(&mut self, turn: u32, end: Vec<StepId>) {
+        self.ends.push((turn, end));
+    }
+
+    /// What the last turn up to this one ended with, where it is known here.
+    #[must_use]
+    pub fn end_of(&self, turn: u32) -> Option<&(u32, Vec<StepId>)> {
+        self.ends.iter().filter(|(ended, _)| *ended <= turn).max_by_key(|(ended, _)| *ended)
     }
 
     /// What the next step would follow from.
@@ -190,6 +210,12 @@ impl Steps {
         }
     }
 
+    /// Whether what is said of costs now is said of a step that is whole.
+    #[must_use]
+    pub fn accounts_to_last(&self) -> bool {
+        self.reply.is_none() && self.held.is_some()
+    }
+
     /// Whether an event can be the last one of a step.
     #[must_use]
     pub fn is_part(body: &Body) -> bool {
@@ -210,7 +236,7 @@ impl Steps {
     }
 
     /// Gives out what was held back.
-    pub fn finish(mut self, each: &mut dyn FnMut(Step)) {
+    pub fn finish(&mut self, each: &mut dyn FnMut(Step)) {
         self.seal(each);
         self.release(each);
     }
@@ -365,8 +391,7 @@ impl Steps {
         self.abandon();
         let Some(path) = self.rewinding.take().and_then(|started| started.path) else { return };
         let to = path.last().map_or(0, |span| span.to);
-        let end = self.ends.iter().rev().find(|(turn, _)| *turn <= to);
-        self.frontier = end.map(|(_, ids)| ids.clone()).unwrap_or_default();
+        self.frontier = self.end_of(to).map(|(_, ids)| ids.clone()).unwrap_or_default();
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
-    path::Path,
+    path::{Path, PathBuf},
     time::SystemTime,
 };
 
@@ -128,21 +128,25 @@ impl dyn Disk + '_ {
         self.sync_dir(parent(path))
     }
 
-    fn write_beside(&self, path: &Path, bytes: &[u8]) -> io::Result<std::path::PathBuf> {
+    fn write_beside(&self, path: &Path, bytes: &[u8]) -> io::Result<PathBuf> {
+        let (temporary, mut file) = self.create_beside(path)?;
+        let written = file.write_all(bytes).and_then(|()| file.sync());
+        if let Err(error) = written {
+            let _ = self.remove_file(&temporary);
+            return Err(error);
+        }
+        Ok(temporary)
+    }
+
+    /// A new file that is to take the place of another one.
+    pub(crate) fn create_beside(&self, path: &Path) -> io::Result<(PathBuf, Box<dyn DiskFile>)> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let mut attempt = 0;
         loop {
             let temporary =
                 parent(path).join(format!(".{name}.{}-{attempt}.tmp", std::process::id()));
             match self.create_new(&temporary) {
-                Ok(mut file) => {
-                    let written = file.write_all(bytes).and_then(|()| file.sync());
-                    if let Err(error) = written {
-                        let _ = self.remove_file(&temporary);
-                        return Err(error);
-                    }
-                    return Ok(temporary);
-                }
+                Ok(file) => return Ok((temporary, file)),
                 // Left behind by a process of the same number that was killed, or taken by
                 // another thread: neither is ours to touch.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => attempt += 1,

@@ -1,45 +1,38 @@
 //! The steps of a session, and where each of them ends in the journal.
 //!
-//! Steps are a fold of the journal ([`segue_core::steps`]). To find one by its number or its name
-//! without folding everything again, `steps.idx` has the id and the end of each, up to the end of
-//! some turn:
-//!
-//! ```text
-//! {"v":1,"offset":…,"seq":…,"link":"…","count":…}\n      what it was made of
-//! id 32 · end 8 · seq 8 · turn 4 · batch 4 · kind 1 · whole 1    each step, little-endian
-//! ```
-//!
-//! A cache, like the snapshot: believed only while the journal has, just before the offset, the line
-//! that it was made after.
+//! Steps are a fold of the journal ([`segue_core::steps`]). To find one without folding everything
+//! again, `steps.idx` has the end of each, up to the end of some turn; what came later is folded when
+//! somebody looks.
+
+mod index;
+mod tail;
 
 use std::path::{Path, PathBuf};
 
 use segue_core::{
-    Body, SessionId, State,
+    SessionId, State,
     event::Span,
     identity::{Accounts, Base},
     steps::{NoStep, Search, Step, StepId, StepKind, Steps},
 };
-use serde::{Deserialize, Serialize};
 
+pub use self::index::FILE;
+
+use self::{
+    index::{Growing, Index},
+    tail::{Met, Tail},
+};
 use crate::{
     base::Layer,
-    disk::DiskFile,
     error::{At, Error, Result},
     line::Link,
-    scan::{Damage, Ending, Finding, Position, Scanner},
-    session::{JOURNAL, Session, open_journal},
+    scan::Position,
+    session::{Session, open_journal},
     snapshot::last_line,
 };
 
-/// The name of the cache.
-pub const FILE: &str = "steps.idx";
-
-const VERSION: u32 = 1;
-const RECORD: usize = 58;
-
-/// A tail that is shorter is folded again each time.
-const WORTH_KEEPING: usize = 512;
+/// So many are read at once.
+const CHUNK: usize = 1024;
 
 /// Where a step ends, and what can be done there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +46,10 @@ pub struct Landmark {
     /// The last event of it, and where that ends in the journal that tells it.
     pub seq: u64,
     pub end: u64,
-    /// What the step after it follows from.
-    pub frontier: Vec<StepId>,
+    /// Its place among the answers to the calls of one reply; else 1.
+    batch: u32,
+    /// Its turn ended with it.
+    turn_end: bool,
 }
 
 /// Why a step can't be had.
@@ -70,113 +65,209 @@ pub enum StepError {
     InsideBatch { index: u64 },
 }
 
-#[derive(Serialize, Deserialize)]
-struct Head {
-    v: u32,
-    offset: u64,
-    seq: u64,
-    link: String,
-    count: u64,
+/// The steps of a session in their order. Each is read where it stands.
+#[derive(Debug)]
+pub struct Landmarks {
+    /// One for each journal that tells them, the oldest first.
+    parts: Vec<Part>,
+}
+
+/// The steps that one journal tells.
+#[derive(Debug)]
+struct Part {
+    path: PathBuf,
+    first: u64,
+    /// The number of the first one after it.
+    end: u64,
+    index: Option<Index>,
+    /// What the index does not have.
+    rest: Vec<Landmark>,
+}
+
+impl Part {
+    fn new(path: PathBuf, first: u64, index: Option<Index>, rest: Vec<Landmark>) -> Self {
+        let end = index.as_ref().map_or(first, Index::end) + rest.len() as u64;
+        Self { path, first, end, index, rest }
+    }
+
+    /// Some steps from one of them on: at least one, where it has it.
+    fn read(&self, from: u64, most: usize) -> Result<Vec<Landmark>> {
+        let left = usize::try_from(self.end.saturating_sub(from)).unwrap_or(usize::MAX);
+        let most = most.min(left);
+        let kept = self.index.as_ref().map_or(self.first, Index::end);
+        match &self.index {
+            Some(index) if from < kept => index.read(from, most).at(&self.path),
+            _ => {
+                let from = usize::try_from(from - kept).unwrap_or(usize::MAX);
+                Ok(self.rest.iter().skip(from).take(most).cloned().collect())
+            }
+        }
+    }
+}
+
+impl Landmarks {
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.parts.last().map_or(0, |part| part.end)
+    }
+
+    /// A step by its number.
+    pub fn get(&self, index: u64) -> Result<Option<Landmark>> {
+        Ok(self.read(index, 1)?.pop())
+    }
+
+    pub fn last(&self) -> Result<Option<Landmark>> {
+        self.count().checked_sub(1).map_or(Ok(None), |last| self.get(last))
+    }
+
+    /// All of them, from the first.
+    pub fn iter(&self) -> impl Iterator<Item = Result<Landmark>> {
+        let mut next = 0;
+        let mut chunk = Vec::new().into_iter();
+        std::iter::from_fn(move || {
+            if chunk.len() == 0 && next < self.count() {
+                match self.read(next, CHUNK) {
+                    Ok(found) => chunk = found.into_iter(),
+                    Err(error) => {
+                        next = u64::MAX;
+                        return Some(Err(error));
+                    }
+                }
+            }
+            let mark = chunk.next()?;
+            next = mark.index + 1;
+            Some(Ok(mark))
+        })
+    }
+
+    /// The last one that is meant.
+    pub fn rfind(&self, mut fits: impl FnMut(&Landmark) -> bool) -> Result<Option<Landmark>> {
+        let mut end = self.count();
+        while end > 0 {
+            let mut start = end.saturating_sub(CHUNK as u64);
+            let mut chunk = Vec::new();
+            while start < end {
+                chunk.extend(self.read(start, usize::try_from(end - start).unwrap_or(CHUNK))?);
+                start = chunk.last().map_or(end, |mark: &Landmark| mark.index + 1);
+            }
+            end = chunk.first().map_or(0, |mark| mark.index);
+            if let Some(found) = chunk.into_iter().rev().find(&mut fits) {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A step by its number, its id or the beginning of one.
+    pub fn find(&self, word: &str) -> Result<Landmark, StepError> {
+        let mut search = Search::new(word);
+        if let Some(index) = search.index() {
+            let Some(last) = self.count().checked_sub(1) else { return Err(NoStep::Empty.into()) };
+            return self.get(index)?.ok_or(NoStep::Beyond { index, last }.into());
+        }
+        for mark in self.iter() {
+            let mark = mark?;
+            search.offer(mark.index, mark.id, || mark.clone());
+        }
+        Ok(search.finish()?)
+    }
+
+    /// What the step after this one follows from: all the answers to the calls of a reply.
+    pub fn frontier(&self, mark: &Landmark) -> Result<Vec<StepId>> {
+        let first = (mark.index + 1).saturating_sub(u64::from(mark.batch.max(1)));
+        let mut ids = Vec::new();
+        while first + (ids.len() as u64) < mark.index {
+            let next = self.get(first + ids.len() as u64)?;
+            ids.push(next.map_or(mark.id, |before| before.id));
+        }
+        ids.push(mark.id);
+        Ok(ids)
+    }
+
+    /// What the last turn up to this one ended with; or was left with, where a fork left it.
+    fn end_of(&self, turn: u32) -> Result<Option<(u32, Vec<StepId>)>> {
+        let left = |mark: &Landmark| self.parts.iter().any(|part| part.end == mark.index + 1);
+        let end = self.rfind(|mark| mark.turn <= turn && (mark.turn_end || left(mark)))?;
+        end.map(|mark| Ok((mark.turn, self.frontier(&mark)?))).transpose()
+    }
+
+    fn read(&self, from: u64, most: usize) -> Result<Vec<Landmark>> {
+        let part = self.parts.iter().find(|part| from < part.end);
+        part.map_or(Ok(Vec::new()), |part| part.read(from, most))
+    }
 }
 
 impl Session {
     /// Every step from the first, those of the session that it begins with included.
     pub fn steps(&self, mut each: impl FnMut(Step)) -> Result<()> {
-        let layers = self.layers()?;
-        for layer in layers.iter().rev() {
-            let fold = Steps::after(base_of(self, &layer.dir)?.as_ref());
-            let tail = Tail { layer, from: Position::start(layer.id) };
-            let fold = tail.fold(self, fold, &mut |met| {
+        let mut before = Steps::default();
+        for layer in self.layers()?.iter().rev() {
+            let mut fold = Steps::after(base_of(self, &layer.dir)?.as_ref()).knowing(before);
+            let tail = Tail { layer, from: Position::start(layer.id), before: None };
+            tail.fold(self, &mut fold, &mut |met| {
                 if let Met::Step(step, _) = met {
                     each(step);
                 }
             })?;
-            fold.finish(&mut each);
+            before = fold;
         }
         Ok(())
     }
 
     /// Finds a step by its index, its id or the beginning of one.
     pub fn landmark(&self, word: &str) -> Result<Landmark, StepError> {
-        let mut search = Search::new(word);
-        self.landmarks(&mut |mark| search.offer(mark.index, mark.id, || mark.clone()))?;
-        Ok(search.finish()?)
-    }
-
-    /// The last step, if there is one.
-    pub fn last_landmark(&self) -> Result<Option<Landmark>> {
-        let mut last = None;
-        self.landmarks(&mut |mark| last = Some(mark.clone()))?;
-        Ok(last)
+        self.landmarks()?.find(word)
     }
 
     /// Where each step ends. The cost is that of what was not in the cache.
-    pub fn landmarks(&self, each: &mut dyn FnMut(&Landmark)) -> Result<()> {
+    pub fn landmarks(&self) -> Result<Landmarks> {
         let layers = self.layers()?;
+        let mut found = Landmarks { parts: Vec::with_capacity(layers.len()) };
         for (at, layer) in layers.iter().enumerate().rev() {
+            self.add_layer(layer, &mut found)?;
             // Of another session's steps, no more than what this one begins with.
-            let most = at.checked_sub(1).map_or(u64::MAX, |next| layers[next].steps);
-            self.landmarks_in(layer, &mut |mark| {
-                if mark.index < most {
-                    each(mark);
-                }
-            })?;
+            if let (Some(next), Some(part)) = (at.checked_sub(1), found.parts.last_mut()) {
+                part.end = part.end.min(layers[next].steps);
+            }
         }
-        Ok(())
+        Ok(found)
     }
 
-    fn landmarks_in(&self, layer: &Layer, each: &mut dyn FnMut(&Landmark)) -> Result<()> {
+    fn add_layer(&self, layer: &Layer, found: &mut Landmarks) -> Result<()> {
+        let disk = &**self.disk();
         let path = layer.dir.join(FILE);
         let base = base_of(self, &layer.dir)?;
-        let file = open_journal(&**self.disk(), &layer.dir)?;
-        let bytes = self.disk().read(&path).unwrap_or_default();
-        let mut marks = Marks::new(base.as_ref());
-        let mut fold = Steps::after(base.as_ref());
-        let mut from = Position::start(layer.id);
-        let mut records = Vec::new();
-        if let Some(known) = Known::read(&bytes, &*file) {
-            for mark in known.records.chunks_exact(RECORD).map_while(|one| marks.read(one)) {
-                each(&mark);
-            }
-            if known.at.offset >= layer.end {
-                return Ok(());
-            }
-            records = known.records.to_vec();
-            fold = Steps::at_turn_end(marks.index, marks.ends.clone());
-            from = known.at;
+        let first = base.as_ref().map_or(0, |base| base.steps);
+        let journal = open_journal(disk, &layer.dir)?;
+        let (index, from) = match Index::open(disk, &path, first, &*journal) {
+            Some((index, at)) => (Some(index), at),
+            None => (None, Position::start(layer.id)),
+        };
+        let indexed = index.is_some();
+        found.parts.push(Part::new(path.clone(), first, index, Vec::new()));
+        if from.offset >= layer.end {
+            return Ok(());
         }
-        drop(bytes);
-        let (before, mut turn_end) = (records.len(), None);
-        let fold = Tail { layer, from }.fold(self, fold, &mut |met| match met {
-            Met::Step(step, end) => {
-                let mark = marks.next(&step, end);
-                record(&mark, step.batch, &mut records);
-                each(&mark);
-            }
-            Met::TurnEnd(at) => turn_end = Some((at, records.len())),
+        let mut fold = match found.last()?.filter(|_| indexed) {
+            Some(last) => Steps::at_turn_end(last.index + 1, last.turn, found.frontier(&last)?),
+            None => Steps::after(base.as_ref()),
+        };
+        let before = found.parts.last().and_then(|part| part.index.as_ref());
+        let mut growing = Growing::new(disk, &path, first, before);
+        let tail = Tail { layer, from, before: Some(found) };
+        tail.fold(self, &mut fold, &mut |met| match met {
+            Met::Step(step, end) => growing.add(Landmark::new(&step, end)),
+            Met::TurnEnd(at) => growing.turn_end(at),
         })?;
-        fold.finish(&mut |step| each(&marks.next(&step, layer.end)));
-        if let Some((at, size)) = turn_end
-            && size >= before + WORTH_KEEPING * RECORD
-        {
-            // Without it the next look takes longer.
-            let _ = self.keep_index(&path, at, &records[..size]);
+        let (index, rest) = growing.finish();
+        if let Some(part) = found.parts.pop() {
+            found.parts.push(Part::new(path, first, index.or(part.index), rest));
         }
         Ok(())
-    }
-
-    fn keep_index(&self, path: &Path, at: Position, records: &[u8]) -> Result<()> {
-        let count = (records.len() / RECORD) as u64;
-        let link = at.link.as_str().to_owned();
-        let head = Head { v: VERSION, offset: at.offset, seq: at.seq, link, count };
-        let mut bytes = serde_json::to_vec(&head).map_err(|error| Error::json(path, &error))?;
-        bytes.push(b'\n');
-        bytes.extend_from_slice(records);
-        self.disk().replace(path, &bytes).at(path)
     }
 
     /// What another session begins with that goes on after this step.
-    pub fn base_at(&self, mark: &Landmark) -> Result<Base, StepError> {
+    pub fn base_at(&self, marks: &Landmarks, mark: &Landmark) -> Result<Base, StepError> {
         if !mark.whole {
             return Err(StepError::InsideBatch { index: mark.index });
         }
@@ -197,7 +288,7 @@ impl Session {
             turn: mark.turn,
             path,
             steps: mark.index + 1,
-            frontier: mark.frontier.clone(),
+            frontier: marks.frontier(mark)?,
             spent: None,
         })
     }
@@ -240,141 +331,4 @@ fn base_of(session: &Session, dir: &Path) -> Result<Option<Base>> {
     }
     let identity = crate::base::identity_of(&**session.disk(), dir)?;
     Ok(identity.lineage.and_then(|lineage| lineage.base))
-}
-
-/// The rest of a journal.
-struct Tail<'a> {
-    layer: &'a Layer,
-    from: Position,
-}
-
-/// What is met on the way through it.
-enum Met {
-    /// A step, and where its last event ends.
-    Step(Step, u64),
-    /// All steps before this place have been met.
-    TurnEnd(Position),
-}
-
-impl Tail<'_> {
-    fn fold(&self, session: &Session, mut fold: Steps, meet: &mut dyn FnMut(Met)) -> Result<Steps> {
-        let path = self.layer.dir.join(JOURNAL);
-        let file = open_journal(&**session.disk(), &self.layer.dir)?;
-        let mut scanner = Scanner::new(&*file, self.from);
-        // A step is given out after some of the events behind it, so its end is remembered.
-        let mut ends: Vec<(u64, u64)> = Vec::new();
-        while scanner.position().offset < self.layer.end {
-            let Some(event) = scanner.next_event().at(&path)? else {
-                return Err(broken(scanner, path));
-            };
-            let at = scanner.position();
-            if Steps::is_part(&event.body) {
-                ends.push((event.seq, at.offset));
-            }
-            fold.apply(&event, &mut |step| {
-                let end = ends.iter().find(|(seq, _)| *seq == step.seq);
-                let end = end.map_or(at.offset, |(_, end)| *end);
-                ends.retain(|(seq, _)| *seq > step.seq);
-                meet(Met::Step(step, end));
-            });
-            if let Body::TurnEnded(_) = event.body {
-                meet(Met::TurnEnd(at));
-            }
-        }
-        Ok(fold)
-    }
-}
-
-/// A part that ends before its end: what is told of it would be another story.
-fn broken(scanner: Scanner<'_>, path: PathBuf) -> Error {
-    let at = scanner.position();
-    match scanner.ending() {
-        Ok(Ending::Damaged(damage)) => Error::Damaged { path, damage },
-        Err(source) => Error::Io { path, source },
-        Ok(Ending::Clean | Ending::Torn { .. }) => {
-            let finding = Finding::Missing { expected: at.seq + 1 };
-            let damage = Damage { line: at.seq + 1, offset: at.offset, finding };
-            Error::Damaged { path, damage }
-        }
-    }
-}
-
-/// Counts steps, and remembers what they are known by.
-struct Marks {
-    index: u64,
-    recent: Vec<StepId>,
-    /// What each turn ended with.
-    ends: Vec<(u32, Vec<StepId>)>,
-}
-
-impl Marks {
-    fn new(base: Option<&Base>) -> Self {
-        let (index, ends) = match base {
-            Some(base) => (base.steps, vec![(base.turn, base.frontier.clone())]),
-            None => (0, Vec::new()),
-        };
-        Self { index, recent: Vec::new(), ends }
-    }
-
-    fn mark(&mut self, id: StepId, kind: StepKind, turn: u32, batch: u32) -> Landmark {
-        if batch <= 1 {
-            self.recent.clear();
-        }
-        self.recent.push(id);
-        match self.ends.last_mut() {
-            Some((last, ids)) if *last == turn => ids.clone_from(&self.recent),
-            _ => self.ends.push((turn, self.recent.clone())),
-        }
-        let index = self.index;
-        self.index += 1;
-        let frontier = self.recent.clone();
-        Landmark { index, id, kind, turn, whole: true, seq: 0, end: 0, frontier }
-    }
-
-    fn next(&mut self, step: &Step, end: u64) -> Landmark {
-        let mark = self.mark(step.id, step.kind, step.turn, step.batch);
-        Landmark { whole: step.whole, seq: step.seq, end, ..mark }
-    }
-
-    fn read(&mut self, bytes: &[u8]) -> Option<Landmark> {
-        let number = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
-        let small = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-        let id = StepId::from_bytes(bytes.get(..32)?.try_into().ok()?);
-        let kind = *StepKind::ALL.get(usize::from(*bytes.get(56)?))?;
-        let mark = self.mark(id, kind, small(48)?, small(52)?);
-        Some(Landmark { whole: bytes[57] == 1, seq: number(40)?, end: number(32)?, ..mark })
-    }
-}
-
-fn record(mark: &Landmark, batch: u32, records: &mut Vec<u8>) {
-    let kind = StepKind::ALL.iter().position(|kind| *kind == mark.kind).unwrap_or_default();
-    records.extend_from_slice(mark.id.bytes());
-    records.extend_from_slice(&mark.end.to_le_bytes());
-    records.extend_from_slice(&mark.seq.to_le_bytes());
-    records.extend_from_slice(&mark.turn.to_le_bytes());
-    records.extend_from_slice(&batch.to_le_bytes());
-    records.extend_from_slice(&[u8::try_from(kind).unwrap_or_default(), u8::from(mark.whole)]);
-}
-
-/// The cache, if there is one to be believed.
-struct Known<'a> {
-    at: Position,
-    records: &'a [u8],
-}
-
-impl<'a> Known<'a> {
-    fn read(bytes: &'a [u8], journal: &dyn DiskFile) -> Option<Self> {
-        let line = bytes.iter().position(|&byte| byte == b'\n')?;
-        let head: Head = serde_json::from_slice(&bytes[..line]).ok()?;
-        let records = &bytes[line + 1..];
-        let size = usize::try_from(head.count).ok()?.checked_mul(RECORD)?;
-        let link = Link::parse(&head.link)?;
-        let fits = head.v == VERSION && records.len() == size;
-        if !fits || Link::to(&last_line(journal, head.offset)?) != link {
-            return None;
-        }
-        let Head { offset, seq, .. } = head;
-        let at = Position { offset, seq, link, synced: 0, version: 0 };
-        Some(Self { at, records })
-    }
 }

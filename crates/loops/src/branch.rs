@@ -12,12 +12,12 @@ use segue_core::{
     event::{CheckpointTaken, Mark},
     identity::{How, Identity, Lineage, LoopKind},
     packet::Facts,
-    steps::{NoStep, Search, Steps},
+    steps::{NoStep, Steps},
 };
 use segue_journal::{
     Session,
     home::NewSession,
-    steps::{Landmark, StepError},
+    steps::{Landmark, Landmarks, StepError},
 };
 use segue_runner::briefing;
 
@@ -75,23 +75,15 @@ impl Files {
 const MAIN: &str = "main";
 
 /// Finds the step that is meant; without a word, the last one after which nothing is under way.
-pub fn find(session: &Session, word: Option<&str>) -> Result<(Landmark, bool), BranchError> {
-    let word = word.filter(|word| *word != MAIN);
-    let mut search = word.map(Search::new);
-    let (mut last, mut whole) = (0, None);
-    session.landmarks(&mut |mark| {
-        last = mark.index;
-        match &mut search {
-            Some(search) => search.offer(mark.index, mark.id, || mark.clone()),
-            None if mark.whole => whole = Some(mark.clone()),
-            None => {}
+pub fn find(marks: &Landmarks, word: Option<&str>) -> Result<(Landmark, bool), BranchError> {
+    let mark = match word.filter(|word| *word != MAIN) {
+        Some(word) => marks.find(word)?,
+        None => {
+            let last = marks.rfind(|mark| mark.whole)?;
+            last.ok_or(NoStep::Empty).map_err(StepError::from)?
         }
-    })?;
-    let mark = match search {
-        Some(search) => search.finish().map_err(StepError::from)?,
-        None => whole.ok_or(NoStep::Empty).map_err(StepError::from)?,
     };
-    let tip = mark.index == last;
+    let tip = mark.index + 1 == marks.count();
     Ok((mark, tip))
 }
 
@@ -102,8 +94,9 @@ pub fn leave(
     word: Option<&str>,
     how: How,
 ) -> Result<Branch, BranchError> {
-    let (mark, tip) = find(session, word)?;
-    let base = session.base_at(&mark)?;
+    let marks = session.landmarks()?;
+    let (mark, tip) = find(&marks, word)?;
+    let base = session.base_at(&marks, &mark)?;
     let files = files(session, keeper, &mark, tip)?;
     let lineage = Lineage {
         step: Some(mark.id.to_string()),
@@ -112,6 +105,12 @@ pub fn leave(
     };
     let packet = packet(session, keeper, &mark, tip, &files)?;
     Ok(Branch { mark, tip, lineage, packet, files })
+}
+
+/// The files before the first turn of the conversation, where they were kept.
+#[must_use]
+pub fn before_all(session: &Session, keeper: &Keeper) -> Option<String> {
+    rewind::files_of(session, keeper, 0).ok()
 }
 
 /// The files that the session began with, where they were kept.

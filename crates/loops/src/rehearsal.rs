@@ -225,9 +225,11 @@ impl Rehearsal {
     fn leave(&mut self, supervisor: &mut Supervisor<'_>, left: Left) -> Result<(), Halt> {
         let Left { why, differs, step } = left;
         let (at, last) = self.landmarks(step)?;
-        let (files, exact) = match why {
-            ReplayEnd::Complete => ("as at the end of the recording".to_owned(), true),
-            _ => self.bring_files(supervisor, last.as_ref())?,
+        let (files, exact) = match self.bring_files(supervisor, last.as_ref())? {
+            (_, true) if why == ReplayEnd::Complete => {
+                ("as at the end of the recording".to_owned(), true)
+            }
+            found => found,
         };
         let mut told = None;
         if !exact {
@@ -267,17 +269,12 @@ impl Rehearsal {
         &self,
         step: Option<(u32, u64)>,
     ) -> segue_journal::Result<(Option<Landmark>, Option<Landmark>)> {
-        let (mut at, mut last) = (None, None);
-        self.tape.source.landmarks(&mut |mark| {
-            let place = Some((mark.turn, mark.seq));
-            if place == step {
-                at = Some(mark.clone());
-            }
-            if place == self.last {
-                last = Some(mark.clone());
-            }
-        })?;
-        Ok((at, last))
+        let marks = self.tape.source.landmarks()?;
+        let find = |place: Option<(u32, u64)>| match place {
+            Some(place) => marks.rfind(|mark| (mark.turn, mark.seq) == place),
+            None => Ok(None),
+        };
+        Ok((find(step)?, find(self.last)?))
     }
 
     /// Brings the files of this place, as far as they were kept. Says what the files are, and whether
@@ -298,22 +295,25 @@ impl Rehearsal {
         }
         let touched = within && self.has_touched_files()?;
         let turns = state.turn.number.saturating_sub(u32::from(state.turn.open));
-        let (mut text, mut kept) = ("as before turn 1".to_owned(), true);
-        if turns == 0 {
-            let start = source.state().first_checkpoint.as_ref().and_then(|it| it.commit.as_ref());
-            if start.is_none() {
-                text = "as last committed: the start was not kept".to_owned();
+        let (after, text) = self.brought(turns);
+        Ok((text, after == turns && !touched))
+    }
+
+    /// After which turn the files are those that were kept, and what they are.
+    fn brought(&self, turns: u32) -> (u32, String) {
+        let (source, keeper) = (&self.tape.source, &self.keeper);
+        let kept = |turn: &u32| {
+            let number = self.tape.turn(*turn);
+            number.is_some_and(|number| rewind::files_of(source, keeper, number).is_ok())
+        };
+        let any = source.state().checkpoint.is_some() || source.state().base().is_some();
+        match (1..=turns).rev().filter(|_| any).find(kept) {
+            Some(turn) => (turn, format!("as after turn {turn}")),
+            None if rewind::files_of(source, keeper, 0).is_ok() => {
+                (0, "as before turn 1".to_owned())
             }
-        } else if let Some(number) = self.tape.turn(turns) {
-            match rewind::files_of(source, keeper, number) {
-                Ok(_) => text = format!("as after turn {turns}"),
-                Err(error) => {
-                    text = format!("as far as they were kept ({error})");
-                    kept = false;
-                }
-            }
+            None => (0, "as last committed: none were kept with the recording".to_owned()),
         }
-        Ok((text, kept && !touched))
     }
 
     /// Whether a call of this turn may have changed files.
@@ -365,7 +365,7 @@ impl Recorded for Rehearsal {
             return Ok(Answer::Live);
         }
         let Some(spoken) = self.scene.replies.get(calls).copied() else {
-            let outcome = self.scene.outcome();
+            let outcome = self.tape.outcome(own, &self.scene);
             self.pass(self.scene.events.len())?;
             let same = differs::messages(self.conversation.messages(), asking.messages).is_none();
             if let Some(outcome) = outcome.filter(|_| same) {

@@ -53,30 +53,65 @@ pub fn check(session: &Session) -> Result<Findings> {
     if !found.source.is_empty() {
         return Ok(found);
     }
-    let mut derived = Derived::default();
-    session.steps(|step| derived.add(&step))?;
-    found.steps = derived.steps;
-    found.last = derived.last;
-    structure(session, &mut found)?;
     let identity = session.state().identity.as_ref();
     let lineage = identity.and_then(|identity| identity.lineage.as_ref());
-    if let Some(base) = lineage.and_then(|lineage| lineage.base.as_ref()) {
+    let base = lineage.and_then(|lineage| lineage.base.as_ref());
+    let marks = session.landmarks()?;
+    let mut known = marks.iter();
+    let (mut strange, mut shared) = (None, Shared::default());
+    session.steps(|step| {
+        let told = known.next().and_then(Result::ok);
+        if told.is_none_or(|mark| mark.id != step.id) && strange.is_none() {
+            strange = Some(step.index);
+        }
+        if base.is_some_and(|base| step.index < base.steps) {
+            shared.add(&step);
+        }
+        found.steps += 1;
+        found.last = Some(step.id);
+    })?;
+    if let Some(index) = strange {
+        found.structure.push(format!("step {index} is another one than steps.idx says"));
+    }
+    if let Some(base) = base {
         let named = lineage.and_then(|lineage| lineage.step.as_deref());
-        as_named(session, base, named, &mut found)?;
+        shared.as_named(base, named, &mut found);
     }
     Ok(found)
 }
 
+/// What a replay or a fork was made from.
 #[derive(Default)]
-struct Derived {
-    steps: u64,
-    last: Option<StepId>,
+struct Shared {
+    last: Option<(u64, StepId)>,
+    spent: Accounts,
 }
 
-impl Derived {
+impl Shared {
     fn add(&mut self, step: &Step) {
-        self.steps += 1;
-        self.last = Some(step.id);
+        self.last = Some((step.index, step.id));
+        self.spent.usage += step.usage;
+        self.spent.cost_micros += step.cost.unwrap_or_default();
+    }
+
+    /// It is still what it was.
+    fn as_named(&self, base: &Base, named: Option<&str>, found: &mut Findings) {
+        let count = self.last.map_or(0, |(index, _)| index + 1);
+        if count != base.steps {
+            found.structure.push(format!("{count} steps are told, {} were named", base.steps));
+        }
+        if let (Some(named), Some((index, id))) = (named, self.last)
+            && named != id.to_string()
+        {
+            found.structure.push(format!("step {index} is {}, and was {named}", id.short()));
+        }
+        if let Some(said) = base.spent.filter(|said| *said != self.spent) {
+            let (was, is) = (said.usage.total(), self.spent.usage.total());
+            let (cost, now) = (said.cost_micros.0, self.spent.cost_micros.0);
+            found.accounting.push(format!(
+                "{was} tokens and {cost} millionths of a dollar were said, {is} and {now} are told"
+            ));
+        }
     }
 }
 
@@ -99,57 +134,6 @@ fn intact(session: &Session, layer: &Layer, found: &mut Findings) -> Result<()> 
             },
         };
         found.source.push(format!("{}: {text}", layer.dir.display()));
-    }
-    Ok(())
-}
-
-/// The steps that were looked up before are the ones that are derived now.
-fn structure(session: &Session, found: &mut Findings) -> Result<()> {
-    let mut known = Vec::new();
-    session.landmarks(&mut |mark| known.push(mark.id))?;
-    let mut differs = None;
-    session.steps(|step| {
-        let at = usize::try_from(step.index).unwrap_or(usize::MAX);
-        if known.get(at) != Some(&step.id) && differs.is_none() {
-            differs = Some(step.index);
-        }
-    })?;
-    if let Some(index) = differs {
-        found.structure.push(format!("step {index} is another one than steps.idx says"));
-    }
-    Ok(())
-}
-
-/// What a replay or a fork was made from is still that.
-fn as_named(
-    session: &Session,
-    base: &Base,
-    named: Option<&str>,
-    found: &mut Findings,
-) -> Result<()> {
-    let (mut last, mut spent) = (None, Accounts::default());
-    session.steps(|step| {
-        if step.index < base.steps {
-            last = Some((step.index, step.id));
-            spent.usage += step.usage;
-            spent.cost_micros += step.cost.unwrap_or_default();
-        }
-    })?;
-    let count = last.map_or(0, |(index, _)| index + 1);
-    if count != base.steps {
-        found.structure.push(format!("{count} steps are told, {} were named", base.steps));
-    }
-    if let (Some(named), Some((index, id))) = (named, last)
-        && named != id.to_string()
-    {
-        found.structure.push(format!("step {index} is {}, and was {named}", id.short()));
-    }
-    if let Some(said) = base.spent.filter(|said| *said != spent) {
-        let (was, is) = (said.usage.total(), spent.usage.total());
-        let (cost, now) = (said.cost_micros.0, spent.cost_micros.0);
-        found.accounting.push(format!(
-            "{was} tokens and {cost} millionths of a dollar were said, {is} and {now} are told"
-        ));
     }
     Ok(())
 }

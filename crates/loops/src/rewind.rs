@@ -175,10 +175,26 @@ pub(crate) fn files_of(
     keeper: &Keeper,
     turn: u32,
 ) -> Result<String, RewindError> {
+    let no = |why: String| RewindError::NoFiles { why };
+    let found = kept_after(session, turn)?;
+    let commit = found.ok_or_else(|| no(format!("turn {turn} has no checkpoint")))?;
+    let snapshots = keeper.snapshots().map_err(|why| no(why.to_owned()))?;
+    match snapshots.exists(&commit) {
+        Ok(true) => Ok(commit),
+        Ok(false) => Err(no(format!("the checkpoint {commit} is not in this repository"))),
+        Err(error) => Err(no(error.to_string())),
+    }
+}
+
+/// What was kept after a turn. A session that begins with a part of another one has its own start:
+/// what it had in hand after the last turn of that part.
+fn kept_after(session: &Session, turn: u32) -> Result<Option<String>, RewindError> {
+    let shared = session.state().base().map_or(0, |base| base.turn);
+    if turn < shared {
+        return session.base()?.map_or(Ok(None), |base| kept_after(&base, turn));
+    }
     let mut found = None;
-    if turn == 0 {
-        found = session.state().first_checkpoint.as_ref().and_then(|first| first.commit.clone());
-    } else {
+    if turn > 0 {
         session.turn(turn, |event| {
             if let Body::CheckpointTaken(taken) = &event.body
                 && matches!(taken.mark, Mark::TurnEnd | Mark::Stop)
@@ -188,14 +204,8 @@ pub(crate) fn files_of(
             Ok(())
         })?;
     }
-    let no = |why: String| RewindError::NoFiles { why };
-    let commit = found.ok_or_else(|| no(format!("turn {turn} has no checkpoint")))?;
-    let snapshots = keeper.snapshots().map_err(|why| no(why.to_owned()))?;
-    match snapshots.exists(&commit) {
-        Ok(true) => Ok(commit),
-        Ok(false) => Err(no(format!("the checkpoint {commit} is not in this repository"))),
-        Err(error) => Err(no(error.to_string())),
-    }
+    let first = session.state().first_checkpoint.as_ref().filter(|_| turn == shared);
+    Ok(first.and_then(|first| first.commit.clone()).or(found))
 }
 
 fn resolve(keeper: &Keeper, reference: &str) -> Result<String, RewindError> {

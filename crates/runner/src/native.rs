@@ -113,7 +113,7 @@ impl Native {
     pub fn new(config: NativeConfig, root: &Path, permission: Permission) -> std::io::Result<Self> {
         let read_only = permission == Permission::ReadOnly;
         let workspace = Workspace::open(root)?;
-        let mut agent = Self {
+        Ok(Self {
             model: config.model,
             told_in: workspace.root().to_owned(),
             system: String::new(),
@@ -127,20 +127,22 @@ impl Native {
             repeated: Repeated::default(),
             more: None,
             recorded: None,
-        };
-        agent.read_instructions();
-        Ok(agent)
+        })
     }
 
     /// The same, told what the project tells agents in another place than the workspace.
     #[must_use]
     pub fn told_in(mut self, dir: &Path) -> Self {
         self.told_in = dir.to_owned();
-        self.read_instructions();
         self
     }
 
+    /// Reads what the project tells agents; once, and not before the files are those that the work
+    /// begins with.
     fn read_instructions(&mut self) {
+        if !self.system.is_empty() {
+            return;
+        }
         let project = project(&self.told_in);
         self.system = prompt::system(self.workspace.root(), project.as_deref());
         self.placeless = prompt::system(Path::new("{root}"), project.as_deref());
@@ -392,10 +394,11 @@ impl Agent for Native {
     fn forget(&mut self) {
         self.conversation = None;
         // What the project tells agents may have changed since, too.
-        self.read_instructions();
+        self.system.clear();
     }
 
     fn turn(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+        self.read_instructions();
         while supervisor.state().turn.open {
             supervisor.check_interrupt()?;
             match decide::step(supervisor.state()) {

@@ -291,14 +291,12 @@ impl Run {
         let session = self.journal();
         let mut refs = BTreeMap::new();
         let base = session.state().base().map_or(0, |base| base.steps);
-        session.landmarks(&mut |mark| {
-            if mark.whole && session.state().on_path(mark.turn) {
-                refs.insert("main".to_owned(), mark.id);
-            }
-            if mark.index + 1 == base {
-                refs.insert("base".to_owned(), mark.id);
-            }
-        })?;
+        let marks = session.landmarks()?;
+        let main = marks.rfind(|mark| mark.whole && session.state().on_path(mark.turn))?;
+        let base = base.checked_sub(1).map_or(Ok(None), |last| marks.get(last))?;
+        for (name, mark) in [("main", main), ("base", base)] {
+            refs.extend(mark.map(|mark| (name.to_owned(), mark.id)));
+        }
         Ok(refs)
     }
 

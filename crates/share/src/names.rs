@@ -130,6 +130,7 @@ mod tests {
             "../session.json",
             "lock",
             "state.json",
+            "steps.idx",
             "inbox/1",
             "journal.torn-",
             "journal.torn-x",

@@ -243,8 +243,7 @@ fn contender(context: &Context, number: u64, dir: &Path) -> Result<Contender, Co
         },
         _ => None,
     };
-    let mut steps = 0;
-    session.landmarks(&mut |_| steps += 1)?;
+    let steps = session.landmarks()?.count();
     Ok(Contender::of(state, number, steps, files.map(|(_, total)| total as u64)))
 }
 

@@ -2,6 +2,8 @@
 
 // Said once more than needed, so that lints know the helpers for tests too.
 #[cfg(test)]
+mod again;
+#[cfg(test)]
 mod agents;
 #[cfg(test)]
 mod agents_catch_up;

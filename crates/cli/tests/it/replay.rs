@@ -14,13 +14,11 @@ use segue_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{
-    CHAT, SLOW_TOOL, ask, data, files_below, git, has, last_words, lines, scripted_in_git, segue,
-    serve, show, signal, start, start_slow_tool, tree, two_turns, until,
-};
+use crate::again::recorded;
+use crate::support::{CHAT, ask, files_below, git, lines, segue, serve, show, tree, two_turns};
 
 /// The steps of a session: their ids.
-fn ids(env: &TestEnv, session: &str) -> Vec<String> {
+pub(crate) fn ids(env: &TestEnv, session: &str) -> Vec<String> {
     let output = segue(env, &["log", session, "--steps", "--json"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     lines(&output.stdout).iter().map(|step| step["id"].as_str().unwrap().to_owned()).collect()
@@ -36,7 +34,7 @@ fn everything(env: &TestEnv) -> (BTreeMap<PathBuf, Vec<u8>>, BTreeMap<String, St
 }
 
 /// A refusal: status 2, these words, and nothing is changed.
-fn refused(env: &TestEnv, args: &[&str], words: &[&str]) {
+pub(crate) fn refused(env: &TestEnv, args: &[&str], words: &[&str]) {
     let before = everything(env);
     let output = segue(env, args);
     assert_eq!(output.status, 2, "{args:?}: {}{}", output.stdout, output.stderr);
@@ -46,7 +44,7 @@ fn refused(env: &TestEnv, args: &[&str], words: &[&str]) {
     assert!(everything(env) == before, "{args:?} has changed something");
 }
 
-fn ok(env: &TestEnv, args: &[&str]) -> Output {
+pub(crate) fn ok(env: &TestEnv, args: &[&str]) -> Output {
     let output = segue(env, args);
     assert_eq!(output.status, 0, "{args:?}: {}", output.stderr);
     output
@@ -180,6 +178,17 @@ fn what_is_no_longer_as_it_was_is_found() {
     }
     fs::write(&blob, text).unwrap();
     ok(&env, &["replay", "2", "--verify"]);
+    // A word, and everything after it made to fit: the session says what it says now, and what was
+    // made of it before finds that out.
+    fs::write(&journal, forged(&whole, "I begin.", "I began.")).unwrap();
+    for file in ["state.json", "steps.idx"] {
+        let _ = fs::remove_file(env.session_dir(1).unwrap().join(file));
+    }
+    ok(&env, &["replay", "1", "--verify"]);
+    let source = found("2")["source"][0].as_str().unwrap().to_owned();
+    assert!(source.contains("no longer what it was"), "{source}");
+    fs::write(&journal, &whole).unwrap();
+    ok(&env, &["replay", "2", "--verify"]);
     let output = segue(&env, &["replay", "7", "--verify"]);
     assert_eq!(output.status, 4, "{}", output.stderr);
 }
@@ -307,232 +316,102 @@ fn a_rerun_by_any_command_gets_the_recorded_context() {
     refused(&env, &["replay", "2", "--mode", "cache", "--continue"], &words);
 }
 
-/// Runs the same again at a server that would answer anything.
-fn again(env: &TestEnv, flags: &[&str], live: &str) -> (Output, usize) {
-    let server = serve([Reply::text(live).sticky()]);
-    let output =
-        ask(env, &server, &[&["replay", "1", "--mode", "cache", "--continue"], flags].concat());
-    (output, server.turns().len())
-}
-
-/// Two turns at a server: one writes a file and counts how often it ran, the other goes on.
-fn recorded() -> TestEnv {
-    let (env, _) = scripted_in_git(SLOW_TOOL);
-    env.write("AGENTS.md", "Use tabs.\n").unwrap();
-    let server = serve([
-        Reply::text("I write.")
-            .and_tool("write_file", json!({ "path": "a.txt", "content": "one\n" }))
-            .and_tool("shell", json!({ "command": "echo x >> ../ran.txt" })),
-        Reply::text("Written."),
-        Reply::tool("shell", json!({ "command": "echo two >> a.txt" })),
-        Reply::text("Both are there."),
-    ]);
-    assert_eq!(ask(&env, &server, &["run", "Do one", "--model", CHAT]).status, 0);
-    assert_eq!(ask(&env, &server, &["resume", "1", "Do two"]).status, 0);
-    env
-}
-
-fn ended(env: &TestEnv, number: u64) -> Value {
-    let mut found = data(env, number, "replay.ended");
-    assert_eq!(found.len(), 1);
-    found.remove(0)
-}
-
-fn workspace(env: &TestEnv, session: &str) -> PathBuf {
-    PathBuf::from(show(env, session)["workspace"].as_str().unwrap())
-}
-
-#[test]
-fn it_runs_again_and_everything_is_from_the_recording() {
-    let env = recorded();
-    let ran = env.repo().join("../ran.txt");
-    let (output, calls) = again(&env, &[], "never said");
-    assert_eq!((output.status, calls), (0, 0), "{}", output.stderr);
-    assert_eq!(ids(&env, "2"), ids(&env, "1"));
-    let told = ended(&env, 2);
-    assert_eq!((&told["why"], &told["replies"]), (&json!("complete"), &json!(4)), "{told}");
-    assert!(told["reused"]["usage"]["input"].as_u64().unwrap() > 0, "{told}");
-    // No tool was run, and the files are there all the same; nothing was spent.
-    assert_eq!(fs::read_to_string(&ran).unwrap(), "x\n");
-    let there = tree(&workspace(&env, "2"));
-    assert_eq!(there.get("a.txt").map(String::as_str), Some("one\ntwo\n"));
-    assert_eq!(show(&env, "2")["tokens"].as_u64().unwrap_or(0), 0);
-    assert_eq!(show(&env, "2")["identity"]["lineage"]["how"], "replayed");
-    assert_eq!(segue(&env, &["replay", "2", "--verify"]).status, 0);
-}
-
-#[test]
-fn other_instructions_are_drift_and_it_says_which() {
-    let env = recorded();
-    env.write("AGENTS.md", "Use blanks.\n").unwrap();
-    let (output, calls) = again(&env, &["--stop-at-drift"], "Live.");
-    assert_eq!((output.status, calls), (3, 0), "{}", output.stderr);
-    assert_eq!(last_words(&output), "segue resume 2");
-    let told = ended(&env, 2);
-    assert_eq!((&told["why"], &told["step"]), (&json!("drifted"), &json!(1)));
-    assert_eq!(told["id"], ids(&env, "1")[1]);
-    let differs = told["differs"].as_str().unwrap();
-    assert!(differs.starts_with("the system prompt, line "), "{differs}");
-    assert!(differs.ends_with("was \"Use tabs.\", is \"Use blanks.\""), "{differs}");
-    assert!(output.stderr.contains("Use blanks."), "{}", output.stderr);
-    assert_eq!(show(&env, "2")["status"], "drifted");
-    let server = serve([Reply::text("Live.").sticky()]);
-    let output = ask(&env, &server, &["resume", "2"]);
-    assert_eq!((output.status, server.turns().len()), (0, 1), "{}", output.stderr);
-    assert!(server.turns()[0].system().contains("Use blanks."));
-    assert_eq!(output.stdout, "Live.\n");
-}
-
-#[test]
-fn another_prompt_another_model_and_other_tools_are_drift() {
-    let env = recorded();
-    let cases: [(&[&str], &str); 3] = [
-        (
-            &["--prompt", "Do three"],
-            "message 1 (user), text, line 1: was \"Do one\", is \"Do three\"",
-        ),
-        (&["--model", "chat/another"], "the model: was chat/local-model, is chat/another"),
-        (
-            &["--permission", "read-only"],
-            "the tools: write_file, edit_file, shell is not offered now",
-        ),
-    ];
-    for (at, (flags, differs)) in cases.into_iter().enumerate() {
-        let (output, calls) = again(&env, flags, "Live.");
-        assert_eq!((output.status, calls), (0, 1), "{flags:?}: {}", output.stderr);
-        assert_eq!(ended(&env, at as u64 + 2)["differs"], differs);
+/// The journal with another word in it, and with checksums and links that fit.
+fn forged(whole: &str, was: &str, is: &str) -> String {
+    let mut link = None;
+    let mut lines = String::new();
+    for line in whole.replacen(was, is, 1).lines() {
+        let (mut body, _) = line.rsplit_once(",\"crc\":").unwrap();
+        let linked;
+        if let (Some(link), Some((before, _))) = (&link, body.rsplit_once(",\"prev\":")) {
+            linked = format!("{before},\"prev\":\"{link}\"");
+            body = &linked;
+        }
+        let line = format!("{body},\"crc\":\"{:08x}\"}}", crc32c::crc32c(body.as_bytes()));
+        link = Some(segue_journal::line::Link::to(line.as_bytes()).as_str().to_owned());
+        lines.push_str(&line);
+        lines.push('\n');
     }
-    // The model that it was asked with then is no other one.
-    let (output, calls) = again(&env, &["--model", CHAT], "never said");
-    assert_eq!((output.status, calls), (0, 0), "{}", output.stderr);
+    lines
 }
 
-#[test]
-fn where_the_recording_ends_in_a_turn_it_says_what_the_files_are() {
-    let (env, model) = scripted_in_git(SLOW_TOOL);
-    let mut child = start_slow_tool(&env, &model);
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let output = segue(&env, &["replay", "1", "--continue"]);
-    assert_eq!(output.status, 0, "{}", output.stderr);
-    let told = ended(&env, 2);
-    assert_eq!((&told["why"], &told["differs"]), (&json!("exhausted"), &Value::Null), "{told}");
-    assert!(output.stderr.contains("the recording ends after step"), "{}", output.stderr);
-    assert_eq!(told["files"], "as before turn 1");
-    assert!(told["told"]["text"].as_str().unwrap().contains("Look before you go on"), "{told}");
-    // Nothing was run a second time, and every call has an answer.
-    let returned = data(&env, 2, "tool.returned");
-    let status: Vec<&str> = returned.iter().map(|one| one["status"].as_str().unwrap()).collect();
-    assert_eq!(status, ["done", "may_have_run", "not_run"]);
-    assert!(!workspace(&env, "2").join("begun.txt").exists());
-    assert!(data(&env, 2, "tool.started").is_empty());
-}
-
-#[test]
-fn a_stop_that_kept_the_files_brings_them_back() {
-    let (env, model) = scripted_in_git(SLOW_TOOL);
-    let child = start_slow_tool(&env, &model);
-    signal(&child, rustix::process::Signal::INT);
-    assert_eq!(crate::support::finish(child).status, 130);
-    let output = segue(&env, &["replay", "1", "--continue"]);
-    assert_eq!(output.status, 0, "{}", output.stderr);
-    let told = ended(&env, 2);
-    assert_eq!(
-        (&told["why"], &told["files"]),
-        (&json!("exhausted"), &json!("as they were right then"))
-    );
-    assert_eq!(told["told"], Value::Null);
-    let there = workspace(&env, "2");
-    assert!(there.join("first.txt").exists() && there.join("begun.txt").exists());
-    // What had not been started then is run now.
-    assert!(there.join("last.txt").exists());
-}
-
-#[test]
-fn killed_on_the_way_it_goes_on_the_same_way() {
-    let env = recorded();
-    let all = ids(&env, "1");
-    let server = serve([Reply::text("never said").sticky()]);
-    let mut number = 2;
-    // Cut after every event: what was being done when it was killed is done again, or was done.
-    let (output, _) = again(&env, &[], "never said");
-    assert_eq!(output.status, 0, "{}", output.stderr);
-    let journal = env.session_dir(2).unwrap().join("journal.jsonl");
+/// What a replay says of itself, changed by somebody.
+fn claim(env: &TestEnv, number: u64, was: &str, is: &str) {
+    let dir = env.session_dir(number).unwrap();
+    let journal = dir.join("journal.jsonl");
     let whole = fs::read_to_string(&journal).unwrap();
-    let events: Vec<&str> = whole.split_inclusive('\n').collect();
-    let from = events.iter().position(|line| line.contains("\"worktree.made\"")).unwrap() + 3;
-    for cut in from..events.len() {
-        fs::write(&journal, events[..cut].concat()).unwrap();
-        let _ = fs::remove_file(env.session_dir(2).unwrap().join("state.json"));
-        let output = ask(&env, &server, &["resume", "2"]);
-        assert_eq!(output.status, 0, "{cut}: {}", output.stderr);
-        assert_eq!(ids(&env, "2"), all, "cut after {}", events[cut - 1]);
-        assert_eq!(data(&env, 2, "replay.ended").len(), 1, "{cut}");
-        let there = tree(&workspace(&env, "2"));
-        assert_eq!(there.get("a.txt").map(String::as_str), Some("one\ntwo\n"), "{cut}");
-        number += 1;
+    let changed = forged(&whole, was, is);
+    assert_ne!(whole, changed, "{was}");
+    let first: Value = serde_json::from_str(changed.lines().next().unwrap()).unwrap();
+    let identity = serde_json::to_vec_pretty(&first["data"]["identity"]).unwrap();
+    fs::write(&journal, changed).unwrap();
+    fs::write(dir.join("session.json"), identity).unwrap();
+    let _ = fs::remove_file(dir.join("state.json"));
+}
+
+#[test]
+fn structure_and_accounts_are_told_apart() {
+    let env = recorded();
+    for _ in 0..3 {
+        ok(&env, &["replay", "1", "--mode", "cache"]);
     }
-    assert!(number > 20, "{number}");
-    assert!(server.turns().is_empty());
-    assert_eq!(fs::read_to_string(env.repo().join("../ran.txt")).unwrap(), "x\n");
+    let findings = |number: u64| {
+        let output = segue(&env, &["replay", &number.to_string(), "--verify", "--json"]);
+        assert_eq!(output.status, 1, "{}{}", output.stdout, output.stderr);
+        let found = crate::support::json(&output.stdout);
+        assert_eq!(found["source"], json!([]), "{found}");
+        found
+    };
+    // It says that it cost something else.
+    let identity = show(&env, "2")["identity"].clone();
+    let spent = identity["lineage"]["base"]["spent"]["usage"]["input"].as_u64().unwrap();
+    claim(&env, 2, &format!("\"input\":{spent}"), &format!("\"input\":{}", spent + 1));
+    let found = findings(2);
+    assert_eq!(found["structure"], json!([]), "{found}");
+    assert!(found["accounting"][0].as_str().unwrap().contains("tokens"), "{found}");
+    // It says that its last step was another one.
+    let last = ids(&env, "1").pop().unwrap();
+    claim(&env, 3, &last, &last.replace(&last[..4], "0000"));
+    let found = findings(3);
+    assert_eq!(found["accounting"], json!([]), "{found}");
+    assert!(found["structure"][0].as_str().unwrap().contains(&last[..10]), "{found}");
+    // The others are as they were.
+    ok(&env, &["replay", "4", "--verify"]);
 }
 
 #[test]
-fn a_recording_that_is_gone_or_changed_is_not_guessed() {
-    let env = recorded();
-    env.write("AGENTS.md", "Use tabs.\n").unwrap();
-    let (output, _) = again(&env, &[], "never said");
-    assert_eq!(output.status, 0, "{}", output.stderr);
-    let journal = env.session_dir(2).unwrap().join("journal.jsonl");
-    let whole = fs::read_to_string(&journal).unwrap();
-    let events: Vec<&str> = whole.split_inclusive('\n').collect();
-    let cut = events.iter().position(|line| line.contains("\"model.replied\"")).unwrap() + 1;
-    fs::write(&journal, events[..cut].concat()).unwrap();
-    fs::remove_file(env.session_dir(2).unwrap().join("state.json")).unwrap();
-    let first = env.session_dir(1).unwrap().join("journal.jsonl");
-    fs::rename(&first, first.with_extension("away")).unwrap();
-    let before = fs::read(&journal).unwrap();
-    let server = serve([Reply::text("never said").sticky()]);
-    let output = ask(&env, &server, &["resume", "2"]);
+fn an_index_of_steps_that_says_something_else_is_found() {
+    let env = two_turns();
+    let dir = env.session_dir(1).unwrap();
+    lengthen(&dir, 300);
+    ok(&env, &["replay", "1", "--verify"]);
+    let index = dir.join("steps.idx");
+    let mut bytes = fs::read(&index).unwrap();
+    bytes[58 * 40] ^= 1;
+    fs::write(&index, bytes).unwrap();
+    let output = segue(&env, &["replay", "1", "--verify"]);
     assert_eq!(output.status, 1, "{}", output.stderr);
-    assert!(output.stderr.contains("whose recording answers it"), "{}", output.stderr);
-    assert_eq!(fs::read(&journal).unwrap(), before);
+    let told = format!("{}{}", output.stdout, output.stderr);
+    assert!(told.contains("step 40 is another one than steps.idx says"), "{told}");
 }
 
-#[test]
-fn the_proof_is_not_run_again() {
-    let (env, _) = scripted_in_git(SLOW_TOOL);
-    let server = serve([
-        Reply::text("Done."),
-        Reply::tool("write_file", json!({ "path": "a.txt", "content": "one\n" })),
-        Reply::text("Now it is."),
-    ]);
-    let proof = "echo x >> ../proofs.txt; test -e a.txt";
-    let run = ["run", "Do one", "--model", CHAT, "--proof", proof];
-    assert_eq!(ask(&env, &server, &run).status, 0);
-    let proofs = || fs::read_to_string(env.repo().join("../proofs.txt")).unwrap();
-    assert_eq!(proofs(), "x\nx\n");
-    let (output, calls) = again(&env, &[], "never said");
-    assert_eq!((output.status, calls), (0, 0), "{}", output.stderr);
-    assert_eq!(ids(&env, "2"), ids(&env, "1"));
-    assert_eq!(proofs(), "x\nx\n");
-}
-
-#[test]
-fn stopped_in_the_middle_by_a_signal_it_is_resumed_as_a_replay() {
-    let env = recorded();
-    // Whatever moment the kill comes at, the end is the same.
-    let server = serve([Reply::text("never said").sticky()]);
-    let mut child = start(&mut crate::support::with_server(
-        &env,
-        &server,
-        &["replay", "1", "--mode", "cache", "--continue"],
-    ));
-    until("a turn", || env.session_dir(2).is_ok() && has(&env, 2, "turn.started"));
-    let _ = child.kill();
-    child.wait().unwrap();
-    let output = ask(&env, &server, &["resume", "2"]);
-    assert_eq!(output.status, 0, "{}", output.stderr);
-    assert_eq!(ids(&env, "2"), ids(&env, "1"));
-    assert!(server.turns().is_empty());
+/// So many turns more, as somebody would have had them.
+fn lengthen(dir: &std::path::Path, turns: u32) {
+    use segue_core::event::{Cause, Draft, Outcome, TextWritten, TurnEnded, TurnStarted};
+    let me = Holder { pid: std::process::id(), host: "here".into(), since: jiff::Timestamp::now() };
+    let clock: segue_journal::Clock = Arc::new(jiff::Timestamp::now);
+    let session = Session::open(Arc::new(RealDisk), dir).unwrap();
+    let (mut session, _) = session.lock(&me, clock).unwrap();
+    for _ in 0..turns {
+        let number = session.state().turn.number + 1;
+        let text = segue_core::Payload::inline(format!("Turn {number}"));
+        let said = TextWritten { text: text.clone(), partial: false };
+        let drafts = vec![
+            Draft::from(TurnStarted::new(text, Cause::Person)),
+            Draft::from(said),
+            Draft::from(TurnEnded::with(Outcome::Finished)),
+        ];
+        let drafts = drafts.into_iter().map(|draft| draft.in_turn(number, "native")).collect();
+        session.append_all(drafts, Durability::Soon).unwrap();
+    }
 }

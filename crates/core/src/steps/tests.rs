@@ -152,8 +152,8 @@ fn the_fold_goes_on_from_a_turns_end_and_from_another_session() {
     whole.prompt("one").text("yes").ended().prompt("two").text("no").ended();
     let whole = whole.steps();
 
-    let ends = vec![(1, vec![whole[1].id])];
-    let mut rest = Journal { fold: Steps::at_turn_end(2, ends), turn: 1, ..Journal::default() };
+    let fold = Steps::at_turn_end(2, 1, vec![whole[1].id]);
+    let mut rest = Journal { fold, turn: 1, ..Journal::default() };
     assert_eq!(rest.fold.frontier(), [whole[1].id]);
     let rest = rest.prompt("two").text("no").ended().steps();
     assert_eq!((rest[0].id, rest[1].id), (whole[2].id, whole[3].id));

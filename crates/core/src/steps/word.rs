@@ -35,6 +35,12 @@ impl<T> Search<T> {
         Self { word, index, found: None, second: None, last: None }
     }
 
+    /// The number that is meant, where it is one.
+    #[must_use]
+    pub fn index(&self) -> Option<u64> {
+        self.index
+    }
+
     /// One more step. What is known of it is kept where it is the one.
     pub fn offer(&mut self, index: u64, id: StepId, known: impl FnOnce() -> T) {
         self.last = Some(index);

@@ -44,6 +44,11 @@ impl Tape {
         self.recording.path.last().map(|span| span.to)
     }
 
+    /// How a turn ended. One that a fork left within counts as done: the next one was asked there.
+    pub(super) fn outcome(&self, own: u32, scene: &Scene) -> Option<Outcome> {
+        scene.outcome().or_else(|| self.turn(own + 1).map(|_| Outcome::Finished))
+    }
+
     /// The events of a turn, and those before the next one that belong to none.
     pub(super) fn scene(&self, number: u32) -> Result<Scene> {
         let shared = self.source.state().base().map_or(0, |base| base.turn);
@@ -103,7 +108,7 @@ impl Scene {
         })
     }
 
-    pub(super) fn outcome(&self) -> Option<Outcome> {
+    fn outcome(&self) -> Option<Outcome> {
         self.events.iter().find_map(|event| match &event.body {
             Body::TurnEnded(ended) => Some(ended.outcome),
             _ => None,

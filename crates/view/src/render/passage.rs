@@ -64,7 +64,7 @@ impl Out<'_> {
             text = format!("{text} · {}", money(spent.cost_micros, 0));
         }
         self.one(2, (Paint::Dim, ""), Paint::Dim, &format!("{text} · not spent again"));
-        if ended.why != ReplayEnd::Complete {
+        if ended.why != ReplayEnd::Complete || ended.told.is_some() {
             let files = format!("files {}", sanitize(&ended.files));
             self.one(2, (Paint::Dim, ""), Paint::Dim, &files);
         }

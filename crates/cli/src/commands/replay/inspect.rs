@@ -24,10 +24,11 @@ pub(super) fn run(
     found: &Found,
 ) -> CommandResult {
     let selector = found.selector();
-    let (mark, _) = branch::find(session, args.from_step.as_deref())
+    let marks = session.landmarks()?;
+    let (mark, _) = branch::find(&marks, args.from_step.as_deref())
         .map_err(|error| branch_error(error, &selector))?;
     // What can't be replayed is said before it is shown.
-    session.base_at(&mark).map_err(|error| branch_error(error.into(), &selector))?;
+    session.base_at(&marks, &mark).map_err(|error| branch_error(error.into(), &selector))?;
     let style = context.out();
     let list = StepList::new(&style);
     if !context.json {

@@ -1,0 +1,102 @@
+//! What a journal tells of steps, from some place on.
+
+use std::path::PathBuf;
+
+use segue_core::{
+    Body,
+    steps::{Step, Steps},
+};
+
+use super::Landmarks;
+use crate::{
+    base::Layer,
+    error::{At, Error, Result},
+    scan::{Damage, Ending, Finding, Position, Scanner},
+    session::{JOURNAL, Session, open_journal},
+};
+
+/// The rest of a journal.
+pub(super) struct Tail<'a> {
+    pub(super) layer: &'a Layer,
+    pub(super) from: Position,
+    /// What is told before it, where the fold has not seen it.
+    pub(super) before: Option<&'a Landmarks>,
+}
+
+/// What is met on the way through it.
+pub(super) enum Met {
+    /// A step, and where all that is said of it ends.
+    Step(Step, u64),
+    /// All steps before this place have been met.
+    TurnEnd(Position),
+}
+
+/// Where the last event of a step ends, and what was said later of its cost.
+struct End {
+    seq: u64,
+    offset: u64,
+}
+
+impl Tail<'_> {
+    pub(super) fn fold(
+        &self,
+        session: &Session,
+        fold: &mut Steps,
+        meet: &mut dyn FnMut(Met),
+    ) -> Result<()> {
+        let path = self.layer.dir.join(JOURNAL);
+        let file = open_journal(&**session.disk(), &self.layer.dir)?;
+        let mut scanner = Scanner::new(&*file, self.from);
+        // A step is given out after some of the events behind it, so its end is remembered.
+        let mut ends: Vec<End> = Vec::new();
+        let give = |ends: &mut Vec<End>, step: Step, meet: &mut dyn FnMut(Met)| {
+            let end = ends.iter().find(|end| end.seq == step.seq);
+            let offset = end.map_or(self.layer.end, |end| end.offset);
+            ends.retain(|end| end.seq > step.seq);
+            meet(Met::Step(step, offset));
+        };
+        while scanner.position().offset < self.layer.end {
+            let Some(event) = scanner.next_event().at(&path)? else {
+                return Err(broken(scanner, path));
+            };
+            let at = scanner.position();
+            match &event.body {
+                Body::UsageReported(_) if fold.accounts_to_last() => {
+                    ends.iter_mut().for_each(|end| end.offset = at.offset);
+                }
+                Body::RewindStarted(started) => {
+                    let to = started.path.as_ref().and_then(|path| path.last());
+                    if let (Some(before), Some(to)) = (self.before, to)
+                        && let Some((turn, end)) = before.end_of(to.to)?
+                    {
+                        fold.learn(turn, end);
+                    }
+                }
+                body if Steps::is_part(body) => {
+                    ends.push(End { seq: event.seq, offset: at.offset });
+                }
+                _ => {}
+            }
+            fold.apply(&event, &mut |step| give(&mut ends, step, meet));
+            if let Body::TurnEnded(_) = event.body {
+                meet(Met::TurnEnd(at));
+            }
+        }
+        fold.finish(&mut |step| give(&mut ends, step, meet));
+        Ok(())
+    }
+}
+
+/// A part that ends before its end: what is told of it would be another story.
+fn broken(scanner: Scanner<'_>, path: PathBuf) -> Error {
+    let at = scanner.position();
+    match scanner.ending() {
+        Ok(Ending::Damaged(damage)) => Error::Damaged { path, damage },
+        Err(source) => Error::Io { path, source },
+        Ok(Ending::Clean | Ending::Torn { .. }) => {
+            let finding = Finding::Missing { expected: at.seq + 1 };
+            let damage = Damage { line: at.seq + 1, offset: at.offset, finding };
+            Error::Damaged { path, damage }
+        }
+    }
+}

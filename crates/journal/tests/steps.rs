@@ -1,0 +1,287 @@
+//! The index of steps: whatever it knows, and however it came to know it, it says what the journal
+//! says.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail like tests")]
+
+use std::{fs, path::Path, sync::Arc};
+
+use segue_core::{
+    Body, Payload, SessionId,
+    event::{
+        Cause, Draft, ModelCalled, ModelReplied, ModelStop, Outcome, RewindFinished, RewindStarted,
+        TextWritten, ToolCalled, ToolReturned, ToolStatus, TurnEnded, TurnStarted, UsageReported,
+    },
+    identity::{How, Lineage},
+    steps::{NoStep, Step},
+    usage::Usage,
+};
+use segue_journal::{
+    Durability, Home, LockedSession, RealDisk, Session,
+    home::NewSession,
+    steps::{self, Landmark, StepError},
+    system_clock,
+};
+
+#[expect(dead_code, reason = "shared with other tests")]
+mod support;
+
+fn home(dir: &Path) -> Home {
+    Home::new(Arc::new(RealDisk), dir.join("home"))
+}
+
+fn create(dir: &Path, new: NewSession) -> LockedSession {
+    home(dir).create(new, &support::me(), &system_clock()).unwrap().0
+}
+
+fn in_turn(session: &LockedSession, body: impl Into<Body>) -> Draft {
+    Draft::from(body.into()).in_turn(session.state().turn.number, "native")
+}
+
+fn prompt(session: &mut LockedSession, text: &str) {
+    let number = session.state().turn.number + 1;
+    let started = TurnStarted::new(Payload::inline(text), Cause::Person);
+    let draft = Draft::from(started).in_turn(number, "native");
+    session.append(draft, Durability::Soon).unwrap();
+}
+
+/// A reply with so many calls, and their answers.
+fn calls(session: &mut LockedSession, count: usize) {
+    let model = || "m".to_owned();
+    let called = ModelCalled { model: model(), attempt: 1, messages: 1, told: None };
+    let mut drafts = vec![in_turn(session, called)];
+    let id = |n: usize| format!("call-{}-{n}", session.state().seq);
+    for n in 0..count {
+        let input = Payload::inline(format!("{{\"n\":{n}}}"));
+        drafts.push(in_turn(session, ToolCalled { name: "shell".into(), input }).about(id(n)));
+    }
+    let replied = ModelReplied {
+        model: model(),
+        stop: ModelStop::ToolUse,
+        usage: Usage { output: 3, ..Usage::default() },
+        cost_micros: None,
+        reply_id: None,
+    };
+    drafts.push(in_turn(session, replied));
+    for n in 0..count {
+        let returned = ToolReturned {
+            name: "shell".into(),
+            status: ToolStatus::Done,
+            output: Payload::inline(format!("{n} of {}", session.state().seq)),
+            exit: Some(0),
+            touched: vec![],
+        };
+        drafts.push(in_turn(session, returned).about(id(n)));
+    }
+    session.append_all(drafts, Durability::Soon).unwrap();
+}
+
+fn say(session: &mut LockedSession, text: &str) {
+    let text = TextWritten { text: Payload::inline(text), partial: false };
+    let draft = in_turn(session, text);
+    session.append(draft, Durability::Soon).unwrap();
+}
+
+fn end(session: &mut LockedSession) {
+    let draft = in_turn(session, TurnEnded::with(Outcome::Finished));
+    session.append(draft, Durability::Synced).unwrap();
+}
+
+/// Turns of six steps: a prompt, a reply with three answers, a last word.
+fn turns(session: &mut LockedSession, count: usize) {
+    for n in 0..count {
+        prompt(session, &format!("p{n}"));
+        calls(session, 3);
+        say(session, "done");
+        end(session);
+    }
+}
+
+fn rewind(session: &mut LockedSession, to_turn: u32) {
+    let path = Some(session.state().path_to(to_turn));
+    let (files, safety, cuts) = (None, String::new(), Vec::new());
+    let started = RewindStarted { to_turn, files, path, safety, cuts, undo: false };
+    session.append(started, Durability::Soon).unwrap();
+    session.append(RewindFinished { to_turn, files: 0 }, Durability::Synced).unwrap();
+}
+
+fn open(dir: &Path) -> Session {
+    Session::open(Arc::new(RealDisk), dir).unwrap()
+}
+
+fn told(session: &Session) -> Vec<Step> {
+    let mut told = Vec::new();
+    session.steps(|step| told.push(step)).unwrap();
+    told
+}
+
+fn marks(session: &Session) -> Vec<Landmark> {
+    session.landmarks().unwrap().iter().map(Result::unwrap).collect()
+}
+
+/// What the index says is what the journal says, from whichever side one looks.
+fn agrees(dir: &Path) -> Vec<Step> {
+    let session = open(dir);
+    let (told, marks) = (told(&session), session.landmarks().unwrap());
+    assert_eq!(marks.count(), told.len() as u64);
+    for (step, mark) in told.iter().zip(marks.iter()) {
+        let mark = mark.unwrap();
+        assert_eq!(
+            (mark.index, mark.id, mark.kind, mark.turn, mark.whole, mark.seq),
+            (step.index, step.id, step.kind, step.turn, step.whole, step.seq)
+        );
+        assert_eq!(marks.get(step.index).unwrap().as_ref(), Some(&mark));
+    }
+    assert_eq!(marks.last().unwrap().map(|mark| mark.id), told.last().map(|step| step.id));
+    told
+}
+
+fn temporaries(dir: &Path) -> usize {
+    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+    names.filter(|name| name.to_string_lossy().ends_with(".tmp")).count()
+}
+
+#[test]
+fn the_index_says_what_the_journal_says() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    let dir = session.session().dir().to_owned();
+    let index = dir.join(steps::FILE);
+    agrees(&dir);
+    turns(&mut session, 20);
+    assert_eq!(agrees(&dir).len(), 120);
+    assert!(!index.exists(), "so few are counted again");
+
+    turns(&mut session, 400);
+    assert_eq!(agrees(&dir).len(), 2520);
+    let first = fs::read(&index).unwrap();
+    turns(&mut session, 30);
+    agrees(&dir);
+    assert_eq!(fs::read(&index).unwrap(), first, "so few more are not worth it");
+    turns(&mut session, 100);
+    let all = agrees(&dir);
+    let second = fs::read(&index).unwrap();
+    let records = first.len() - first.len() % 58;
+    assert!(second.len() > first.len() && second[..records] == first[..records]);
+
+    fs::remove_file(&index).unwrap();
+    assert_eq!(agrees(&dir), all);
+    fs::write(&index, &second[..second.len() - 1]).unwrap();
+    assert_eq!(agrees(&dir), all, "what is cut is not believed");
+    fs::write(&index, &first).unwrap();
+    assert_eq!(agrees(&dir), all, "what is old is gone on from");
+    assert_eq!(temporaries(&dir), 0);
+}
+
+#[test]
+fn a_step_is_found_where_it_stands() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    let dir = session.session().dir().to_owned();
+    turns(&mut session, 200);
+    agrees(&dir);
+    turns(&mut session, 3);
+    let session = open(&dir);
+    let (steps, marks) = (told(&session), session.landmarks().unwrap());
+    for index in [0, 5, 600, 1199, 1200, 1217] {
+        let step = &steps[index];
+        assert_eq!(marks.find(&index.to_string()).unwrap().id, step.id);
+        assert_eq!(marks.find(&step.id.to_string()[..16]).unwrap().index, index as u64);
+        let mark = marks.get(index as u64).unwrap().unwrap();
+        if let Some(next) = steps.get(index + 1) {
+            assert_eq!(marks.frontier(&mark).unwrap(), next.parents, "{index}");
+        }
+    }
+    // After the last of three answers, all of them; and what a reply is followed by.
+    let last = marks.get(4).unwrap().unwrap();
+    assert_eq!(marks.frontier(&last).unwrap(), [steps[2].id, steps[3].id, steps[4].id]);
+    assert_eq!(marks.rfind(|mark| mark.turn == 7).unwrap().unwrap().index, 41);
+    assert_eq!(marks.rfind(|mark| mark.turn == 0).unwrap(), None);
+    let beyond = marks.find("1218").unwrap_err();
+    let StepError::NoStep(beyond) = beyond else { panic!("{beyond}") };
+    assert_eq!(beyond, NoStep::Beyond { index: 1218, last: 1217 });
+}
+
+#[test]
+fn a_rewind_goes_back_to_what_only_the_index_knows() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    let dir = session.session().dir().to_owned();
+    turns(&mut session, 200);
+    agrees(&dir);
+    assert!(dir.join(steps::FILE).exists());
+    for to in [199, 3, 202, 150, 0] {
+        rewind(&mut session, to);
+        turns(&mut session, 2);
+    }
+    let with = agrees(&dir);
+    assert_eq!(with[1212].parents, [with[17].id], "the end of turn 3");
+    assert!(with.last().unwrap().index == 1259 && with[1248].parents.is_empty());
+    fs::remove_file(dir.join(steps::FILE)).unwrap();
+    assert_eq!(agrees(&dir), with);
+}
+
+fn fork(dir: &Path, from: &LockedSession, at: u64) -> LockedSession {
+    let session = open(from.session().dir());
+    let marks = session.landmarks().unwrap();
+    let mark = marks.get(at).unwrap().unwrap();
+    let base = session.base_at(&marks, &mark).unwrap();
+    let from: SessionId = session.teller(&mark).unwrap();
+    let lineage = Lineage { base: Some(base), ..Lineage::new(from, How::Forked) };
+    create(dir, NewSession { lineage: Some(lineage), ..support::new("go") })
+}
+
+#[test]
+fn a_fork_has_the_steps_of_both_and_goes_back_behind_where_it_left() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    turns(&mut session, 200);
+    agrees(session.session().dir());
+    // After the answers of turn 100.
+    let mut second = fork(tmp.path(), &session, 598);
+    turns(&mut second, 150);
+    assert_eq!(agrees(second.session().dir()).len(), 599 + 900);
+    let mut third = fork(tmp.path(), &second, 599 + 5);
+    turns(&mut session, 20);
+    turns(&mut third, 2);
+    for to in [101, 100, 50] {
+        rewind(&mut third, to);
+        turns(&mut third, 1);
+    }
+    let steps = agrees(third.session().dir());
+    let parents = |turn: u32| steps.iter().find(|step| step.turn == turn).unwrap().parents.clone();
+    assert_eq!(parents(104), [steps[604].id]);
+    assert_eq!(parents(105), [596, 597, 598].map(|index: usize| steps[index].id));
+    assert_eq!(parents(106), [steps[299].id]);
+    fs::remove_file(session.session().dir().join(steps::FILE)).unwrap();
+    fs::remove_file(second.session().dir().join(steps::FILE)).unwrap();
+    assert_eq!(agrees(third.session().dir()), steps);
+}
+
+#[test]
+fn what_is_said_later_of_a_steps_cost_goes_with_it() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    prompt(&mut session, "one");
+    calls(&mut session, 1);
+    let usage = Usage { input: 70, ..Usage::default() };
+    let report = UsageReported { usage, cost_micros: None, model: None, settles: false };
+    let draft = in_turn(&session, report);
+    session.append(draft, Durability::Soon).unwrap();
+    say(&mut session, "done");
+    end(&mut session);
+    let (spent, at) = (open(session.session().dir()).spent(3).unwrap(), 2);
+    assert_eq!(spent.usage.total(), 73);
+    let fork = fork(tmp.path(), &session, at);
+    assert_eq!(open(fork.session().dir()).spent(3).unwrap(), spent);
+}
+
+#[test]
+fn where_the_index_cant_be_kept_every_step_is_found_all_the_same() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    turns(&mut session, 400);
+    fs::create_dir(session.session().dir().join(steps::FILE)).unwrap();
+    assert_eq!(agrees(session.session().dir()).len(), 2400);
+    assert_eq!(temporaries(session.session().dir()), 0);
+    assert_eq!(marks(&open(session.session().dir())).len(), 2400);
+}
