@@ -108,6 +108,7 @@ fn new_identity(id: SessionId, repo: &str, prompt: String) -> Identity {
         fallback: Vec::new(),
         worktree: false,
         sealed: false,
+        origin: None,
         segue: "0".into(),
     }
 }

@@ -78,6 +78,9 @@ pub struct Identity {
     /// It was made to be looked at: it can't be resumed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sealed: bool,
+    /// The document of another program that it was made from, in its canonical form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Payload>,
     /// The version of Segue that created the session.
     pub segue: String,
 }

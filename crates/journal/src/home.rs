@@ -239,6 +239,7 @@ impl Home {
             fallback: new.fallback,
             worktree: new.worktree,
             sealed: new.sealed,
+            origin: None,
             segue: new.segue,
         };
         let path = unfinished.join(IDENTITY);

@@ -30,7 +30,6 @@ use crate::{
     names,
     sound::sound,
     target::{Temporary, check_target},
-    tine::ORIGIN,
 };
 
 const CHUNK: usize = 256 * 1024;
@@ -279,9 +278,7 @@ fn walk(dir: &Path, below: &str, found: &mut Vec<String>) -> Result<()> {
         let top = !path.contains('/');
         if kind.is_dir() && (!top || ["blobs", "streams"].contains(&path.as_str())) {
             walk(dir, &path, found)?;
-        } else if kind.is_file()
-            && names::is_session_file(&path)
-            && (!top || names::is_torn(&path) || path == ORIGIN)
+        } else if kind.is_file() && names::is_session_file(&path) && (!top || names::is_torn(&path))
         {
             found.push(path);
         }

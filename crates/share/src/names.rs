@@ -6,8 +6,6 @@ use segue_journal::{
     session::{IDENTITY, JOURNAL, MEMBERS, REVIEWERS},
 };
 
-use crate::tine::ORIGIN;
-
 /// What one component of a path may have, everywhere.
 const MAX_COMPONENT: usize = 255;
 const MAX_PATH: usize = 2048;
@@ -42,7 +40,7 @@ pub(crate) fn is_session_file(path: &str) -> bool {
         return false;
     }
     match path.split_once('/') {
-        None => [IDENTITY, JOURNAL, RESUME, ORIGIN].contains(&path) || is_torn(path),
+        None => [IDENTITY, JOURNAL, RESUME].contains(&path) || is_torn(path),
         Some(("blobs", rest)) => rest.split_once('/').is_some_and(|(a, b)| is_blob(a, b)),
         // A dot first is a file that is just being written.
         Some(("streams", rest)) => !rest.split('/').any(|name| name.starts_with('.')),

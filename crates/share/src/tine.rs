@@ -25,7 +25,7 @@ use segue_journal::Session;
 
 pub use artifact::{Artifact, BadArtifact, Finding};
 pub(crate) use place::place;
-pub use place::{Into, ORIGIN, Taken};
+pub use place::{Into, Taken};
 pub use sign::{Algorithm, CantSign, Signing, State, Trust, Verdict};
 pub use wrap::Codec;
 
@@ -34,7 +34,10 @@ use crate::error::{Error, Result};
 /// The artifact of a session. One that came from an artifact, and has nothing new, is still that.
 pub fn tell(session: &Session) -> Result<Artifact> {
     match place::origin(session)? {
-        Some(origin) => Ok(origin),
+        Some(origin) => origin.current().map_err(|error| Error::Damaged {
+            dir: session.dir().to_owned(),
+            problem: error.to_string(),
+        }),
         None => told::tell(session),
     }
 }

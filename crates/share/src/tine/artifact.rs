@@ -50,6 +50,8 @@ pub enum BadArtifact {
 /// What is wrong with an artifact that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
+    /// The first version of the format had none, and no ids that mean something.
+    First,
     NoDigest,
     BadDigest(&'static str),
     Digest {
@@ -71,7 +73,7 @@ impl Finding {
     /// Whether it speaks against the artifact.
     #[must_use]
     pub fn is_wrong(&self) -> bool {
-        !matches!(self, Self::Redacted { .. })
+        !matches!(self, Self::First | Self::Redacted { .. })
     }
 }
 
@@ -79,6 +81,10 @@ impl std::fmt::Display for Finding {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let short = |id: &str| id.chars().take(12).collect::<String>();
         match self {
+            Self::First => write!(
+                f,
+                "the first version of the format has no digest: there is nothing to check it by"
+            ),
             Self::NoDigest => write!(f, "it has no digest"),
             Self::BadDigest(why) => write!(f, "its digest can't be checked: {why}"),
             Self::Digest { expected, actual } => {
@@ -117,6 +123,19 @@ impl Artifact {
         }
     }
 
+    /// The one that [`Artifact::document`] is of.
+    pub(crate) fn read_document(document: &str) -> Result<Self, BadArtifact> {
+        match Value::read_compact(document.as_bytes())? {
+            Value::Map(source) => Self::of(source),
+            _ => Err(BadArtifact::Shape("it is not an object".to_owned())),
+        }
+    }
+
+    /// All that the file says, in the one form that means it.
+    pub(crate) fn document(&self) -> String {
+        canonical(&Value::Map(self.source.clone()))
+    }
+
     /// The artifact of a document, brought to the present version and checked.
     pub(crate) fn of(source: Map) -> Result<Self, BadArtifact> {
         let version = version(&source)?;
@@ -139,6 +158,14 @@ impl Artifact {
             metadata.insert("integrity".to_owned(), integrity.into());
         }
         Self::of(run)
+    }
+
+    /// The same as others read it who no longer read the first version.
+    pub(crate) fn current(self) -> Result<Self, BadArtifact> {
+        match self.version {
+            0 => Self::new(self.run),
+            _ => Ok(self),
+        }
     }
 
     /// The bytes of a file.
@@ -205,6 +232,9 @@ impl Artifact {
     }
 
     fn check_digest(&self) -> Vec<Finding> {
+        if self.version == 0 {
+            return vec![Finding::First];
+        }
         let integrity = self.source.get("metadata").and_then(|data| data.get("integrity"));
         let Some(integrity) = integrity.and_then(Value::map) else {
             return vec![Finding::NoDigest];

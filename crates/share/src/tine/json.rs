@@ -13,8 +13,9 @@ const MAX_DEPTH: usize = 512;
 const MAX_DIGITS: usize = 4096;
 /// How many brackets, commas and colons there may be, whatever the size.
 const TOKENS: (usize, usize) = (200_000, 16_000_000);
-/// Beyond the first of these, one for so many bytes.
+/// Beyond the first of these, one for so many bytes: in a file, and where there is no white space.
 const BYTES_PER_TOKEN: usize = 4;
+const COMPACT_BYTES_PER_TOKEN: usize = 1;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -47,9 +48,19 @@ pub enum BadJson {
 }
 
 impl Value {
-    /// Reads one document.
+    /// Reads one document, as a file has it.
     pub fn read(bytes: &[u8]) -> Result<Self, BadJson> {
-        check_shape(bytes)?;
+        check_shape(bytes, BYTES_PER_TOKEN)?;
+        Self::parse(bytes)
+    }
+
+    /// Reads one that has no white space, and is denser for it.
+    pub(crate) fn read_compact(bytes: &[u8]) -> Result<Self, BadJson> {
+        check_shape(bytes, COMPACT_BYTES_PER_TOKEN)?;
+        Self::parse(bytes)
+    }
+
+    fn parse(bytes: &[u8]) -> Result<Self, BadJson> {
         let text = std::str::from_utf8(bytes).map_err(|_| BadJson::Utf8)?;
         let mut reader = Reader { text, bytes: text.as_bytes(), at: 0 };
         // A mark that some editors put first.
@@ -178,8 +189,8 @@ pub fn map<const N: usize>(fields: [(&str, Value); N]) -> Map {
 }
 
 /// The bounds that the other implementation has, counted as it counts: before anything is read.
-fn check_shape(bytes: &[u8]) -> Result<(), BadJson> {
-    let most = (bytes.len() / BYTES_PER_TOKEN).clamp(TOKENS.0, TOKENS.1);
+fn check_shape(bytes: &[u8], bytes_per_token: usize) -> Result<(), BadJson> {
+    let most = (bytes.len() / bytes_per_token).clamp(TOKENS.0, TOKENS.1);
     let (mut depth, mut tokens) = (0usize, 0usize);
     let (mut quoted, mut escaped) = (false, false);
     for byte in bytes {

@@ -1,20 +1,21 @@
 //! A session from an artifact: there whole or not at all, and the same one each time.
 //!
-//! ```text
-//! sessions/<repo-id>/<ulid>/
-//! ├── session.json, journal.jsonl, blobs/…
-//! └── origin.tine                           the document that it was made from
-//! ```
+//! The whole document, metadata and signature included, stands in the session's identity
+//! (`origin`), a long one as a blob. Its hash is what the session is named after: two documents are
+//! two sessions, however little they differ, and what is here under a name is what was checked.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use segue_core::{
-    Identity, Permission, SessionId,
+    Event, Identity, Permission, SessionId,
     caps::Caps,
-    event::{Draft, SessionCreated},
+    event::{Body, Draft, SessionCreated},
     identity::{self, LoopKind, RepoRef},
-    payload::Payload,
+    payload::{INLINE_LIMIT, Payload},
 };
 use segue_journal::{
     Home, Session, blob,
@@ -26,18 +27,14 @@ use segue_journal::{
 use super::{
     artifact::Artifact,
     json::Value,
-    taken::{self, Timed},
+    taken::{self, Keep, Timed},
     told::NATIVE,
-    wrap::Codec,
 };
 use crate::{
     error::{At, Error, Result, Why},
     import::{number, verify},
     staging::Staging,
 };
-
-/// The file of a session that keeps the document that it was made from.
-pub const ORIGIN: &str = "origin.tine";
 
 /// Where a session is put that comes from elsewhere.
 #[derive(Clone, Debug)]
@@ -59,19 +56,19 @@ pub struct Taken {
 
 /// Makes the session of an artifact. Its findings have been looked at.
 pub(crate) fn place(artifact: &Artifact, home: &Home, into: Into) -> Result<Taken> {
-    let id = name(artifact);
-    let sealed = !artifact.can_be_resumed();
-    let there = home.sessions()?.into_iter().find(|at| at.id == id);
+    let document = artifact.document();
+    let id = name(artifact, &document);
     let taken = |at: Located, was_there: bool| {
         let (dir, number) = (home.session_dir(&at), number(home, &at)?);
-        Ok(Taken { at, dir, number, was_there, sealed })
+        same(home, &dir, &document)?;
+        Ok(Taken { at, dir, number, was_there, sealed: !artifact.can_be_resumed() })
     };
-    if let Some(at) = there {
+    if let Some(at) = home.sessions()?.into_iter().find(|at| at.id == id) {
         return taken(at, true);
     }
     let at = Located { repo: into.repo.id.clone(), id };
     let mut staging = Staging::new(home, &at)?;
-    write(artifact, home, into, id, &mut staging)?;
+    write(artifact, &document, home, into, &mut staging)?;
     let session = Session::open(Arc::clone(home.disk()), staging.session())?;
     verify(&session).map_err(|(entry, why)| Error::Refused {
         path: staging.session().to_owned(),
@@ -83,24 +80,63 @@ pub(crate) fn place(artifact: &Artifact, home: &Home, into: Into) -> Result<Take
     taken(at, !fresh)
 }
 
+/// A name has fewer bits than a hash: what is here under it was made from this very document.
+fn same(home: &Home, dir: &Path, document: &str) -> Result<()> {
+    let session = Session::open(Arc::clone(home.disk()), dir)?;
+    let identity = session.state().identity.as_ref();
+    let origin = identity.and_then(|identity| identity.origin.as_ref());
+    match origin.is_some_and(|origin| origin.digest() == payload(document).digest()) {
+        true => Ok(()),
+        false => Err(Error::Damaged {
+            dir: dir.to_owned(),
+            problem: "it has the id of the run in the file, and was made from something else"
+                .to_owned(),
+        }),
+    }
+}
+
 fn write(
     artifact: &Artifact,
+    document: &str,
     home: &Home,
     into: Into,
-    id: SessionId,
     staging: &mut Staging,
 ) -> Result<()> {
     let disk = Arc::clone(home.disk());
     let dir = staging.session().to_owned();
     let mut keep = |text: &str| Ok(blob::payload(&*disk, &dir, text)?);
-    let created = created(artifact);
+    let identity = identity(artifact, document, into, &mut keep)?;
+    let events = events(artifact, &mut keep)?;
+    let bad =
+        |error: serde_json::Error| Error::Damaged { dir: dir.clone(), problem: error.to_string() };
+    let json = serde_json::to_vec_pretty(&identity).map_err(bad)?;
+    let (created, mut prev) = (identity.created_at, Link::first(identity.id));
+    let first = Draft::from(SessionCreated { identity: Box::new(identity) });
+    let mut journal = Vec::new();
+    for (at, (time, draft)) in std::iter::once((created, first)).chain(events).enumerate() {
+        let from = journal.len();
+        let synced = if at == 0 { 0 } else { 1 };
+        let place = Place { seq: at as u64 + 1, prev, synced };
+        line::encode(&draft, place, time, &mut journal).map_err(bad)?;
+        prev = Link::to(journal[from..].trim_ascii_end());
+    }
+    for (name, bytes) in [(IDENTITY, &json), (JOURNAL, &journal)] {
+        let path = staging.place(name);
+        let mut file = staging.create(name)?;
+        file.write_all(bytes).at(&path)?;
+        file.sync().at(&path)?;
+    }
+    Ok(())
+}
+
+fn identity(artifact: &Artifact, document: &str, into: Into, keep: Keep<'_>) -> Result<Identity> {
     let metadata = |key: &str| artifact.section("metadata").get(key).and_then(Value::text);
     let model = artifact.section("manifest").get("model").and_then(|model| model.get("name"));
     let model = model.and_then(Value::text).or(metadata("model_info"));
-    let identity = Identity {
+    Ok(Identity {
         v: identity::VERSION,
-        id,
-        created_at: created,
+        id: name(artifact, document),
+        created_at: created(artifact),
         repo: into.repo,
         workspace: into.workspace,
         loop_kind: LoopKind::Solo,
@@ -119,66 +155,66 @@ fn write(
         fallback: Vec::new(),
         worktree: false,
         sealed: !artifact.can_be_resumed(),
+        origin: Some(keep(document)?),
         segue: env!("CARGO_PKG_VERSION").to_owned(),
-    };
-    let events = events(artifact, &mut keep)?;
-    let bad =
-        |error: serde_json::Error| Error::Damaged { dir: dir.clone(), problem: error.to_string() };
-    let json = serde_json::to_vec_pretty(&identity).map_err(bad)?;
-    let first = Draft::from(SessionCreated { identity: Box::new(identity) });
-    let mut journal = Vec::new();
-    let mut prev = Link::first(id);
-    for (at, (time, draft)) in std::iter::once((created, first)).chain(events).enumerate() {
-        let from = journal.len();
-        let synced = if at == 0 { 0 } else { 1 };
-        let place = Place { seq: at as u64 + 1, prev, synced };
-        line::encode(&draft, place, time, &mut journal).map_err(bad)?;
-        prev = Link::to(journal[from..].trim_ascii_end());
-    }
-    let origin = artifact.to_bytes(Codec::Zstd);
-    for (name, bytes) in [(IDENTITY, &json), (JOURNAL, &journal), (ORIGIN, &origin)] {
-        let path = staging.place(name);
-        let mut file = staging.create(name)?;
-        file.write_all(bytes).at(&path)?;
-        file.sync().at(&path)?;
-    }
-    Ok(())
+    })
 }
 
-fn events(artifact: &Artifact, keep: taken::Keep<'_>) -> Result<Vec<Timed>> {
+fn events(artifact: &Artifact, keep: Keep<'_>) -> Result<Vec<Timed>> {
     let (agent, sealed) = (agent(artifact), !artifact.can_be_resumed());
     taken::events(artifact, &agent, created(artifact), sealed, keep)
 }
 
-/// The document that a session was made from, where nothing has happened since.
+/// The document that a session was made from, where everything that the session says follows from
+/// it, and nothing else: what has been added since, or was put together by somebody, is not what a
+/// signature in it covers.
 pub(super) fn origin(session: &Session) -> Result<Option<Artifact>> {
-    let path = session.dir().join(ORIGIN);
-    let bytes = match session.disk().read(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        read => read.at(&path)?,
-    };
-    let origin = Artifact::read(bytes).ok().filter(|origin| name(origin) == session.id());
-    let Some(origin) = origin else {
-        let problem = format!("{ORIGIN} is not the document that it was made from");
-        return Err(Error::Damaged { dir: session.dir().to_owned(), problem });
-    };
-    let events = events(&origin, &mut |_| Ok(Payload::default()))?;
-    Ok((session.state().seq == events.len() as u64 + 1).then_some(origin))
+    let Some(ours) = session.state().identity.as_ref() else { return Ok(None) };
+    let Some(origin) = &ours.origin else { return Ok(None) };
+    let document = session.text(origin)?;
+    let Ok(origin) = Artifact::read_document(&document) else { return Ok(None) };
+    let mut keep = |text: &str| Ok(payload(text));
+    let into = Into { repo: ours.repo.clone(), workspace: ours.workspace.clone() };
+    let again = identity(&origin, &document, into, &mut keep)?;
+    if (Identity { segue: ours.segue.clone(), ..again }) != *ours {
+        return Ok(None);
+    }
+    let events = events(&origin, &mut keep)?;
+    let (mut expected, mut follows) = (events.iter(), true);
+    session.for_each(|event| {
+        if event.seq > 1 {
+            follows &= expected.next().is_some_and(|expected| says(&event, expected));
+        }
+    })?;
+    Ok((follows && expected.next().is_none()).then_some(origin))
+}
+
+/// Whether an event is the one that a document has to have. Which Segue took it in makes no
+/// difference.
+fn says(event: &Event, (at, draft): &Timed) -> bool {
+    let data = |body: &Body| body.data().ok().map(|data| data.get().to_owned());
+    let started = |body: &Body| matches!(body, Body::SessionStarted(_));
+    event.at == *at
+        && (event.turn, &event.agent, &event.id) == (draft.turn, &draft.agent, &draft.id)
+        && event.body.kind() == draft.body.kind()
+        && (started(&event.body) || data(&event.body) == data(&draft.body))
+}
+
+/// Where a text is, or would be.
+fn payload(text: &str) -> Payload {
+    match text.len() <= INLINE_LIMIT {
+        true => Payload::inline(text),
+        false => Payload::in_blob(blake3::hash(text.as_bytes()).to_hex().to_string(), text),
+    }
 }
 
 /// The same document is the same session, wherever it is brought to.
-fn name(artifact: &Artifact) -> SessionId {
-    let mut hash = blake3::Hasher::new();
-    let created = created(artifact).as_millisecond();
-    for part in [artifact.run_id(), &artifact.digest(), &created.to_string()] {
-        hash.update(&(part.len() as u64).to_le_bytes());
-        hash.update(part.as_bytes());
-    }
+fn name(artifact: &Artifact, document: &str) -> SessionId {
     let mut random = [0; 16];
-    random.copy_from_slice(&hash.finalize().as_bytes()[..16]);
+    random.copy_from_slice(&blake3::hash(document.as_bytes()).as_bytes()[..16]);
     // As many bits as a ULID has for each.
-    let millis = u64::try_from(created).unwrap_or_default() & ((1 << 48) - 1);
-    SessionId::from_parts(millis, u128::from_le_bytes(random) >> 48)
+    let millis = u64::try_from(created(artifact).as_millisecond()).unwrap_or_default();
+    SessionId::from_parts(millis & ((1 << 48) - 1), u128::from_le_bytes(random) >> 48)
 }
 
 fn created(artifact: &Artifact) -> Timestamp {

@@ -3,10 +3,12 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like tests")]
 
+mod artifacts;
 mod fuzz;
 mod git;
 mod hostile;
 mod kill;
+mod origin;
 mod round;
 mod simulated;
 mod support;

@@ -1,0 +1,188 @@
+//! A session and the document that it was made from: which is the same, which another one, and when
+//! one may be given out for the other.
+
+use std::{fs, sync::Arc};
+
+use segue_core::event::{Draft, SessionNamed};
+use segue_journal::{
+    Durability, RealDisk, Session,
+    line::{self, Link, Place},
+    repair,
+    session::{IDENTITY, JOURNAL},
+    system_clock,
+};
+use segue_share::{
+    Error,
+    foreign::Demand,
+    tine::{Artifact, Codec, State, Trust},
+};
+
+use crate::{
+    artifacts::{SECRET, bring, plain, run, session, signed, told, within},
+    support::{self, home, me, quiet, take},
+};
+
+fn trusted() -> Demand {
+    Demand { trust: Some(Trust::Secret(SECRET.to_vec())), signed: true }
+}
+
+fn prompt(session: &Session) -> String {
+    session.text(&session.state().identity.as_ref().unwrap().prompt).unwrap()
+}
+
+#[test]
+fn what_a_signature_covers_is_never_taken_for_something_else() {
+    let tmp = tempfile::tempdir().unwrap();
+    let home = home(tmp.path());
+    let good = run("Mend it", &["done"]);
+    let mut evil = good.clone();
+    // No digest covers it.
+    within(&mut evil, "metadata").insert("user_prompt".to_owned(), "Break it".into());
+    let (evil, _) = bring(&plain(&evil), &home, &Demand::default()).unwrap();
+    assert_eq!(prompt(&session(&home, &evil)), "Break it");
+
+    let file = signed(&good).to_bytes(Codec::Plain);
+    let (good, verdict) = bring(&file, &home, &trusted()).unwrap();
+    assert_eq!(verdict.state, State::Verified);
+    assert!(!good.was_there && good.at != evil.at, "{good:?}");
+    let good = session(&home, &good);
+    assert_eq!(prompt(&good), "Mend it");
+    assert_eq!(told(&good, tmp.path()).signature(trusted().trust.as_ref()).state, State::Verified);
+}
+
+#[test]
+fn a_signature_makes_another_session_and_white_space_does_not() {
+    let tmp = tempfile::tempdir().unwrap();
+    let home = home(tmp.path());
+    let run = run("Mend it", &["one", "two"]);
+    let (first, _) = bring(&plain(&run), &home, &Demand::default()).unwrap();
+    let signed = signed(&run);
+    let (second, _) = bring(&signed.to_bytes(Codec::Plain), &home, &trusted()).unwrap();
+    assert_ne!(first.at, second.at);
+    // The signature is still there when it is told again, and the other one has none.
+    let state = |taken| told(&session(&home, taken), tmp.path()).signature(None).state;
+    assert_eq!((state(&first), state(&second)), (State::Unsigned, State::NoKey));
+    let spaced = String::from_utf8(plain(&run)).unwrap().replace('\n', "\n ");
+    for bytes in [spaced.into_bytes(), Artifact::read(plain(&run)).unwrap().to_bytes(Codec::Zlib)] {
+        let (again, _) = bring(&bytes, &home, &Demand::default()).unwrap();
+        assert!(again.was_there && again.at == first.at);
+    }
+}
+
+#[test]
+fn a_session_of_that_name_that_is_another_one_is_refused() {
+    let tmp = tempfile::tempdir().unwrap();
+    let file = plain(&run("Mend it", &["done"]));
+    let (taken, _) = bring(&file, &home(&tmp.path().join("a")), &Demand::default()).unwrap();
+    // Somebody has made one that has its name.
+    let other = home(&tmp.path().join("b"));
+    let dir = other.session_dir(&taken.at);
+    fs::create_dir_all(&dir).unwrap();
+    let identity = support::identity(&taken.at.id.to_string(), "r");
+    fs::write(dir.join(IDENTITY), serde_json::to_vec(&identity).unwrap()).unwrap();
+    fs::write(dir.join(JOURNAL), support::first_line(&identity, taken.at.id)).unwrap();
+    let refused = bring(&file, &other, &Demand::default()).unwrap_err();
+    assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
+}
+
+#[test]
+fn a_changed_document_is_found_and_not_given_out() {
+    let tmp = tempfile::tempdir().unwrap();
+    let home = home(tmp.path());
+    let file = signed(&run("Mend it", &["word ".repeat(2000).as_str()])).to_bytes(Codec::Plain);
+    let (taken, _) = bring(&file, &home, &trusted()).unwrap();
+    let made = session(&home, &taken);
+    let origin = made.state().identity.as_ref().unwrap().origin.clone().unwrap();
+    let hash = origin.blob.unwrap();
+    let blob = taken.dir.join("blobs").join(&hash[..2]).join(&hash[2..]);
+    assert!(repair::verify(&made).unwrap().problems.is_empty());
+    let other = plain(&run("Break it", &["word"]));
+    for bytes in [Some(zstd::encode_all(&other[..], 3).unwrap()), None] {
+        match bytes {
+            Some(bytes) => fs::write(&blob, bytes).unwrap(),
+            None => fs::remove_file(&blob).unwrap(),
+        }
+        let problems = repair::verify(&made).unwrap().problems;
+        assert!(problems.iter().any(repair::Problem::is_loss), "{problems:?}");
+        let out = tmp.path().join("out.tine");
+        let format = segue_share::foreign::Format::Tine;
+        segue_share::foreign::write(&made, &out, format, false, None).unwrap_err();
+        assert!(!out.exists());
+    }
+}
+
+/// A session whose journal tells something else than the document that it names as its origin.
+#[test]
+fn a_journal_that_does_not_follow_from_its_document_is_told_as_it_is() {
+    let tmp = tempfile::tempdir().unwrap();
+    let home = home(tmp.path());
+    let file = signed(&run("Mend it", &["I have mended it"])).to_bytes(Codec::Plain);
+    let (taken, _) = bring(&file, &home, &trusted()).unwrap();
+    let made = session(&home, &taken);
+    assert_eq!(told(&made, tmp.path()).signature(None).state, State::NoKey);
+
+    let mut events = Vec::new();
+    made.for_each(|event| events.push(event)).unwrap();
+    let (mut journal, mut prev) = (Vec::new(), Link::first(made.id()));
+    for event in events {
+        let (turn, agent, id) = (event.turn, event.agent.clone(), event.id.clone());
+        let draft = Draft { turn, agent, id, body: event.body };
+        let (from, mut line) = (journal.len(), Vec::new());
+        let place = Place { seq: event.seq, prev, synced: u64::from(event.seq > 1) };
+        line::encode(&draft, place, event.at, &mut line).unwrap();
+        let text = String::from_utf8(line).unwrap();
+        // The words of the reply, and not those of the document.
+        if text.contains(r#""kind":"text.written""#) {
+            let body = draft.body.data().unwrap().get().replace("mended", "broken");
+            let raw = serde_json::value::RawValue::from_string(body).unwrap();
+            let body = segue_core::event::Body::read("text.written", &raw);
+            line::encode(&Draft { body, ..draft }, place, event.at, &mut journal).unwrap();
+        } else {
+            journal.extend(text.into_bytes());
+        }
+        prev = Link::to(journal[from..].trim_ascii_end());
+    }
+    fs::write(taken.dir.join(JOURNAL), journal).unwrap();
+    let _ = fs::remove_file(taken.dir.join("state.json"));
+    let made = Session::open(Arc::new(RealDisk), &taken.dir).unwrap();
+    assert!(repair::verify(&made).unwrap().problems.is_empty());
+    let told = told(&made, tmp.path());
+    assert_eq!(told.signature(None).state, State::Unsigned);
+    let says = told.steps().filter_map(|(_, step)| step.get("inputs")?.get("text")?.text());
+    assert_eq!(says.collect::<Vec<_>>(), ["Mend it", "I have broken it"]);
+}
+
+#[test]
+fn a_session_that_went_on_is_a_run_of_its_own_with_the_same_steps() {
+    let tmp = tempfile::tempdir().unwrap();
+    let home = home(tmp.path());
+    let file = signed(&run("Mend it", &["one", "two"])).to_bytes(Codec::Plain);
+    let (taken, _) = bring(&file, &home, &trusted()).unwrap();
+    let before = told(&session(&home, &taken), tmp.path());
+    assert_eq!(before.to_bytes(Codec::Plain), file);
+    let (mut locked, _) = session(&home, &taken).lock(&me(), system_clock()).unwrap();
+    let named = SessionNamed { name: "mine".to_owned() };
+    locked.append(named, Durability::Synced).unwrap();
+    drop(locked);
+    let after = told(&session(&home, &taken), tmp.path());
+    assert_eq!(after.signature(None).state, State::Unsigned);
+    assert!(after.findings().is_empty());
+    assert_eq!(after.run_id(), taken.at.id.to_string());
+}
+
+#[test]
+fn a_bundle_brings_the_document_along() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (here, there) = (home(&tmp.path().join("a")), home(&tmp.path().join("b")));
+    let file = signed(&run("Mend it", &["word ".repeat(2000).as_str()])).to_bytes(Codec::Plain);
+    let (taken, _) = bring(&file, &here, &trusted()).unwrap();
+    let bundle = tmp.path().join("x.segue");
+    let options = segue_share::ExportOptions { vendor_files: Vec::new(), ..support::options() };
+    segue_share::export(&session(&here, &taken), None, &bundle, &options, &mut quiet).unwrap();
+    let done = take(&bundle, &there).unwrap();
+    assert_eq!(done.at, taken.at);
+    let told = told(&there.open(&done.at).unwrap(), tmp.path());
+    assert_eq!(told.to_bytes(Codec::Plain), file);
+    // And there it is the same one that the file is.
+    assert!(bring(&file, &there, &trusted()).unwrap().0.was_there);
+}
