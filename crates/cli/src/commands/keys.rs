@@ -42,7 +42,8 @@ pub(crate) struct SignFlags {
 impl SignFlags {
     pub(crate) fn signing(&self, context: &Context) -> Result<Option<Signing>, CommandError> {
         let Some(how) = self.sign_with else { return Ok(None) };
-        let key = key(context, self.key_file.as_ref(), self.key_env.as_deref())?;
+        let read = if how == SignWith::Hmac { secret } else { key };
+        let key = read(context, self.key_file.as_ref(), self.key_env.as_deref())?;
         let key = key.ok_or_else(|| {
             CommandError::usage("--sign-with needs a key")
                 .hint("--key-file FILE, or --key-env NAME")
@@ -77,7 +78,7 @@ pub(crate) struct TrustFlags {
 impl TrustFlags {
     pub(crate) fn demand(&self, context: &Context) -> Result<Demand, CommandError> {
         let public = key(context, self.pubkey.as_ref(), None)?.map(Trust::Public);
-        let secret = key(context, self.key_file.as_ref(), self.key_env.as_deref())?;
+        let secret = secret(context, self.key_file.as_ref(), self.key_env.as_deref())?;
         let trust = public.or(secret.map(Trust::Secret));
         Ok(Demand { trust, signed: self.require_signature })
     }
@@ -91,7 +92,22 @@ impl TrustFlags {
     }
 }
 
-/// A key as it stands there, without the line end.
+/// A shared secret: the line end of its file is no part of it.
+fn secret(
+    context: &Context,
+    file: Option<&PathBuf>,
+    variable: Option<&str>,
+) -> Result<Option<Vec<u8>>, CommandError> {
+    let mut secret = key(context, file, variable)?;
+    if let Some(secret) = secret.as_mut().filter(|_| file.is_some())
+        && secret.last() == Some(&b'\n')
+    {
+        secret.pop();
+    }
+    Ok(secret)
+}
+
+/// A key as it stands there.
 fn key(
     context: &Context,
     file: Option<&PathBuf>,
@@ -105,11 +121,7 @@ fn key(
         if fs::metadata(&path).map_err(wrong)?.len() > MAX_BYTES {
             return Err(CommandError::usage(format!("{} is no key", path.display())));
         }
-        let mut key = fs::read(&path).map_err(wrong)?;
-        if key.last() == Some(&b'\n') {
-            key.pop();
-        }
-        return Ok(Some(key));
+        return fs::read(&path).map(Some).map_err(wrong);
     }
     let Some(name) = variable else { return Ok(None) };
     match std::env::var(name) {

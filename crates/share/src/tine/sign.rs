@@ -3,6 +3,9 @@
 //!
 //! Only `verified` and `verified-tofu` are good. Each other verdict says why it is not.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 use ring::{
@@ -306,9 +309,11 @@ fn unhex(text: &str, length: usize) -> Option<Vec<u8>> {
     (0..length / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()).collect()
 }
 
-/// A key as bytes, or as hex digits with space around them.
+/// A key as bytes, perhaps with a line end after them, or as hex digits with space around them.
 fn thirty_two(key: &[u8]) -> Option<[u8; 32]> {
-    if let Ok(bytes) = key.try_into() {
+    // A byte of the key may be a line end as well.
+    let line = key.strip_suffix(b"\n").filter(|line| line.len() == 32);
+    if let Ok(bytes) = line.unwrap_or(key).try_into() {
         return Some(bytes);
     }
     let text = std::str::from_utf8(key).ok()?.trim().to_ascii_lowercase();

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use segue_core::identity::RepoRef;
+use segue_core::{identity::RepoRef, steps::Said};
 use segue_journal::{Home, Session};
 use segue_share::{
     foreign::{self, Demand, Format},
@@ -96,7 +96,7 @@ pub(crate) fn bring(
     demand: &Demand,
 ) -> segue_share::Result<(Taken, Verdict)> {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("x.tine");
+    let file = dir.path().join("x");
     fs::write(&file, bytes).unwrap();
     let repo = RepoRef { id: "r".into(), identity: "r".into(), head: None, branch: None };
     let into = Into { repo, workspace: "/nowhere".into() };
@@ -112,4 +112,22 @@ pub(crate) fn told(session: &Session, dir: &Path) -> Artifact {
     let file = dir.join("told.tine");
     foreign::write(session, &file, Format::Tine, true, None).unwrap();
     Artifact::open(&file).unwrap()
+}
+
+/// The steps of a session in words: kind, turn, and what is said.
+pub(crate) fn steps(session: &Session) -> Vec<String> {
+    let mut steps = Vec::new();
+    let text = |payload: &segue_core::Payload| session.text(payload).unwrap();
+    let each = |said: &Said| match said {
+        Said::Text(words) => text(words),
+        Said::Thinking { text: words, .. } => format!("({})", text(words)),
+        Said::Call { id, name, input } => format!("{name}#{id} {}", text(input)),
+        Said::Result { id, name, output, .. } => format!("{name}#{id} -> {}", text(output)),
+    };
+    let mut all = |step: segue_core::steps::Step| {
+        let said: Vec<String> = step.said.iter().map(each).collect();
+        steps.push(format!("{} {}: {}", step.turn, step.kind.word(), said.join(" | ")));
+    };
+    session.steps(&mut all).unwrap();
+    steps
 }

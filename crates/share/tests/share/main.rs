@@ -13,3 +13,4 @@ mod round;
 mod simulated;
 mod support;
 mod tine;
+mod versions;
