@@ -25,6 +25,9 @@ pub enum Error {
     Changed { path: PathBuf },
     #[error("{}: not a run that can be read: {why}", path.display())]
     BadArtifact { path: PathBuf, why: String },
+    /// More than a file of this format may hold: nobody could read it.
+    #[error("{} was not written, since nobody could read it: {why}", path.display())]
+    TooMuch { path: PathBuf, why: String },
     /// It can be read, and is not what it says it is.
     #[error("{}: refused: {}", path.display(), findings.join("; "))]
     Unsound { path: PathBuf, findings: Vec<String> },

@@ -12,7 +12,10 @@ use crate::{
     error::{At, Error, Result},
     otel,
     target::{Temporary, check_target},
-    tine::{self, Artifact, Codec, Into, Signing, Taken, Trust, Verdict, json::Value, wrap},
+    tine::{
+        self, Artifact, BadArtifact, Codec, Into, Signing, Taken, Trust, Verdict,
+        artifact::can_be_read, json::Value, wrap,
+    },
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,9 +128,15 @@ pub fn write(
     if let Some(signing) = signing {
         artifact.sign(signing)?;
     }
+    let unreadable =
+        |error: BadArtifact| Error::TooMuch { path: path.to_owned(), why: error.to_string() };
     let bytes = match format {
-        Format::Otel => otel::document(&artifact).into_bytes(),
-        Format::Tine | Format::Bundle => artifact.to_bytes(Codec::default()),
+        Format::Otel => {
+            let document = otel::document(&artifact).into_bytes();
+            can_be_read(&document, wrap::MAX_BYTES).map_err(unreadable)?;
+            document
+        }
+        Format::Tine | Format::Bundle => artifact.file(Codec::default()).map_err(unreadable)?,
     };
     let mut temporary = Temporary::beside(path)?;
     temporary.file.write_all(&bytes).at(path)?;

@@ -244,6 +244,9 @@ pub(crate) fn share_error(error: &segue_share::Error) -> CommandError {
         E::BadArtifact { .. } | E::Unsound { .. } | E::Unsigned { .. } => {
             CommandError::failed(message).hint("nothing of it was kept; see `segue verify FILE`")
         }
+        E::TooMuch { .. } => {
+            CommandError::failed(message).hint("a bundle holds it: segue export SESSION -o x.segue")
+        }
         E::CantSign(_) => CommandError::usage(message),
         E::InUse { .. } => CommandError::new(Exit::Busy, message),
         E::AheadOfOurs { .. } | E::Older { .. } | E::Diverged { .. } => {

@@ -174,6 +174,13 @@ impl Artifact {
         wrap::wrap(pretty(&Value::Map(self.source.clone())).as_bytes(), codec)
     }
 
+    /// The bytes of a file that every reader takes. One that none takes is not written.
+    pub(crate) fn file(&self, codec: Codec) -> Result<Vec<u8>, BadArtifact> {
+        let content = pretty(&Value::Map(self.source.clone()));
+        can_be_read(content.as_bytes(), wrap::MAX_BYTES)?;
+        Ok(wrap::wrap(content.as_bytes(), codec))
+    }
+
     #[must_use]
     pub fn run_id(&self) -> &str {
         self.run.get("run_id").and_then(Value::text).unwrap_or_default()
@@ -254,6 +261,14 @@ impl Artifact {
     }
 }
 
+/// The bounds that every reader has.
+pub(crate) fn can_be_read(content: &[u8], most: usize) -> Result<(), BadArtifact> {
+    if content.len() > most {
+        return Err(BadWrap::TooLarge.into());
+    }
+    Ok(Value::can_be_read(content)?)
+}
+
 fn version(source: &Map) -> Result<u64, BadArtifact> {
     match source.get("format_version") {
         None if shape::is_list(source) => Ok(0),
@@ -312,4 +327,21 @@ fn blacked_out<'a>(values: impl Iterator<Item = &'a Value>) -> bool {
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_reader_takes_is_not_written() {
+        let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(can_be_read(deep(512).as_bytes(), 2000).is_ok());
+        assert!(matches!(can_be_read(deep(513).as_bytes(), 2000), Err(BadArtifact::Json(_))));
+        assert!(matches!(can_be_read(b"[]", 1), Err(BadArtifact::Wrap(BadWrap::TooLarge))));
+        // A quarter of a million of them in as many bytes.
+        let dense = "[".to_owned() + &"[],".repeat(80_000) + "[]]";
+        assert!(matches!(can_be_read(dense.as_bytes(), 1 << 20), Err(BadArtifact::Json(_))));
+        assert!(can_be_read("[],".repeat(60_000).as_bytes(), 1 << 20).is_ok());
+    }
 }

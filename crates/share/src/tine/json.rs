@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub type Map = BTreeMap<String, Value>;
 
 /// How deep objects and lists may be within one another.
-const MAX_DEPTH: usize = 512;
+pub(crate) const MAX_DEPTH: usize = 512;
 const MAX_DIGITS: usize = 4096;
 /// How many brackets, commas and colons there may be, whatever the size.
 const TOKENS: (usize, usize) = (200_000, 16_000_000);
@@ -52,6 +52,11 @@ impl Value {
     pub fn read(bytes: &[u8]) -> Result<Self, BadJson> {
         check_shape(bytes, BYTES_PER_TOKEN)?;
         Self::parse(bytes)
+    }
+
+    /// Whether [`Value::read`] takes a text that was written here, whatever it says.
+    pub(crate) fn can_be_read(bytes: &[u8]) -> Result<(), BadJson> {
+        check_shape(bytes, BYTES_PER_TOKEN)
     }
 
     /// Reads one that has no white space, and is denser for it.
@@ -125,6 +130,15 @@ impl Value {
                 Some(*float as u64)
             }
             _ => None,
+        }
+    }
+
+    /// How deep it is: 0 for what has nothing within it.
+    pub(crate) fn depth(&self) -> usize {
+        match self {
+            Self::List(list) => 1 + list.iter().map(Self::depth).max().unwrap_or(0),
+            Self::Map(map) => 1 + map.values().map(Self::depth).max().unwrap_or(0),
+            _ => 0,
         }
     }
 

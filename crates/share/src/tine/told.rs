@@ -22,7 +22,7 @@ use std::collections::HashMap;
 
 use super::{
     artifact::{Artifact, step_id},
-    json::{Map, Value, map},
+    json::{MAX_DEPTH, Map, Value, map},
     write::canonical,
 };
 use crate::error::{Error, Result};
@@ -359,10 +359,14 @@ fn ours(told: &mut Map) -> Option<&mut Map> {
     Some(ours)
 }
 
+/// How deep the input of a call may be for the whole document not to be too deep.
+const DEEPEST: usize = MAX_DEPTH - 12;
+
 /// A call. Where its input is not written as the canonical form has it, it is told word for word.
 fn call(id: &str, name: &str, input: &str) -> Map {
     let mut call = map([("id", id.into()), ("name", name.into())]);
-    let value = Value::read(input.as_bytes()).ok().filter(|value| value.map().is_some());
+    let value = Value::read(input.as_bytes()).ok();
+    let value = value.filter(|value| value.map().is_some() && value.depth() <= DEEPEST);
     let verbatim = value.as_ref().is_none_or(|value| canonical(value) != input);
     call.insert("arguments".to_owned(), value.unwrap_or_else(|| Map::new().into()));
     if verbatim {

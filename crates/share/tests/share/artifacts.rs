@@ -18,9 +18,15 @@ pub(crate) const SECRET: &[u8] = b"a secret of enough bytes, for tests";
 
 /// A run that was asked something, and said some things.
 pub(crate) fn run(prompt: &str, says: &[&str]) -> Map {
+    let says: Vec<_> = says.iter().map(|text| (*text, Map::new())).collect();
+    run_of(prompt, &says)
+}
+
+/// The same with what the steps gave out.
+pub(crate) fn run_of(prompt: &str, says: &[(&str, Map)]) -> Map {
     let (mut order, mut steps, mut transcript) = (Vec::<Value>::new(), Map::new(), Vec::new());
     transcript.push(map([("role", "user".into()), ("content", prompt.into())]));
-    for (at, text) in says.iter().enumerate() {
+    for (at, (text, outputs)) in says.iter().enumerate() {
         let mut step = map([
             ("cost", 0.25.into()),
             ("duration", 0.5.into()),
@@ -28,7 +34,7 @@ pub(crate) fn run(prompt: &str, says: &[&str]) -> Map {
             ("inputs", map([("text", (*text).into())]).into()),
             ("kind", "done".into()),
             ("model_info", "m-1".into()),
-            ("outputs", Map::new().into()),
+            ("outputs", outputs.clone().into()),
             ("parent_ids", Value::List(order.last().cloned().into_iter().collect())),
             ("timestamp", (1_763_400_001.5 + at as f64).into()),
             ("tool_info", Map::new().into()),

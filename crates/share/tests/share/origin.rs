@@ -5,7 +5,7 @@ use std::{fs, sync::Arc};
 
 use segue_core::event::{Draft, SessionNamed};
 use segue_journal::{
-    Durability, RealDisk, Session,
+    Durability, Home, RealDisk, Session,
     line::{self, Link, Place},
     repair,
     session::{IDENTITY, JOURNAL},
@@ -14,11 +14,11 @@ use segue_journal::{
 use segue_share::{
     Error,
     foreign::Demand,
-    tine::{Artifact, Codec, State, Trust},
+    tine::{Artifact, Codec, State, Taken, Trust, json::map},
 };
 
 use crate::{
-    artifacts::{SECRET, bring, plain, run, session, signed, told, within},
+    artifacts::{SECRET, bring, plain, run, run_of, session, signed, steps, told, within},
     support::{self, home, me, quiet, take},
 };
 
@@ -160,11 +160,7 @@ fn a_session_that_went_on_is_a_run_of_its_own_with_the_same_steps() {
     let (taken, _) = bring(&file, &home, &trusted()).unwrap();
     let before = told(&session(&home, &taken), tmp.path());
     assert_eq!(before.to_bytes(Codec::Plain), file);
-    let (mut locked, _) = session(&home, &taken).lock(&me(), system_clock()).unwrap();
-    let named = SessionNamed { name: "mine".to_owned() };
-    locked.append(named, Durability::Synced).unwrap();
-    drop(locked);
-    let after = told(&session(&home, &taken), tmp.path());
+    let after = told(&goes_on(&home, &taken), tmp.path());
     assert_eq!(after.signature(None).state, State::Unsigned);
     assert!(after.findings().is_empty());
     assert_eq!(after.run_id(), taken.at.id.to_string());
@@ -185,4 +181,32 @@ fn a_bundle_brings_the_document_along() {
     assert_eq!(told.to_bytes(Codec::Plain), file);
     // And there it is the same one that the file is.
     assert!(bring(&file, &there, &trusted()).unwrap().0.was_there);
+}
+
+/// Names it: from then on it is told from its steps.
+fn goes_on(home: &Home, taken: &Taken) -> Session {
+    let (mut locked, _) = session(home, taken).lock(&me(), system_clock()).unwrap();
+    let named = SessionNamed { name: "mine".to_owned() };
+    locked.append(named, Durability::Synced).unwrap();
+    drop(locked);
+    session(home, taken)
+}
+
+#[test]
+fn an_input_that_is_too_deep_for_a_file_is_told_word_for_word() {
+    let tmp = tempfile::tempdir().unwrap();
+    for depth in [490, 500, 511] {
+        let home = home(&tmp.path().join(depth.to_string()));
+        let input = format!("{{\"a\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+        let call = map([("id", "c1".into()), ("name", "dig".into()), ("input", input.into())]);
+        let outputs = map([("tool_calls", vec![call].into())]);
+        let made = run_of("Dig", &[("I dig.", outputs)]);
+        let (taken, _) = bring(&plain(&made), &home, &Demand::default()).unwrap();
+        let first = goes_on(&home, &taken);
+        assert_eq!(steps(&first).len(), 3);
+        // It is read again where it is written.
+        let file = told(&first, tmp.path()).to_bytes(Codec::Plain);
+        let (again, _) = bring(&file, &home, &Demand::default()).unwrap();
+        assert_eq!(steps(&session(&home, &again)), steps(&first), "{depth}");
+    }
 }
