@@ -3,13 +3,23 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests may fail the test")]
 
 mod ours;
+mod rewritten;
+mod signed;
+mod theirs;
 
 use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
 };
 
+use segue_core::event::SessionNamed;
+use segue_journal::{Durability, Home, RealDisk, lock::Holder, system_clock};
+use segue_share::tine::{
+    Artifact, Codec,
+    json::{Map, Value as Document},
+};
 use segue_testkit::env::{Output, TestEnv};
 use serde_json::Value;
 
@@ -64,6 +74,33 @@ impl Place {
         files
     }
 
+    /// Names a session that came from a file: from then on it is told from its steps.
+    fn goes_on(&self, session: &str) {
+        let home = Home::new(Arc::new(RealDisk), self.env.home().to_owned());
+        let number: u64 = session.parse().unwrap();
+        let all = home.numbers().unwrap();
+        let (_, at) = all.into_iter().find(|(one, _)| *one == number).unwrap();
+        let since = jiff::Timestamp::UNIX_EPOCH;
+        let me = Holder { pid: std::process::id(), host: "here".to_owned(), since };
+        let (mut locked, _) = home.open(&at).unwrap().lock(&me, system_clock()).unwrap();
+        let named = SessionNamed { name: format!("named-{session}") };
+        locked.append(named, Durability::Synced).unwrap();
+    }
+
+    /// The file that a session is told as.
+    fn told(&self, session: &str, name: &str) -> PathBuf {
+        let out = self.env.path(name);
+        self.ours(&["export", session, "-o", &text(&out), "--force"]);
+        out
+    }
+
+    /// The real program takes a file for what it says it is.
+    fn verified(&self, file: &Path) {
+        let verified = self.theirs(&["verify", &text(file)]);
+        assert_eq!(verified.status, 0, "{}: {}", file.display(), verified.stdout);
+        self.ours(&["verify", &text(file)]);
+    }
+
     fn steps(&self, session: &str) -> String {
         let listed = self.segue(&["log", session, "--steps"]);
         assert_eq!(listed.status, 0, "{}", listed.stderr);
@@ -89,122 +126,8 @@ fn text(path: &Path) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-#[test]
-fn runs_go_there_and_back_with_the_same_digest() {
-    let Some(place) = Place::new() else { return };
-    let files = place.files();
-    assert!(files.len() >= 20, "{files:?}");
-    for file in files {
-        let number = place.session(&file);
-        assert_eq!(number, place.session(&file), "the same file is the same session");
-        let out = text(&place.env.path("back.tine"));
-        place.ours(&["export", &number, "-o", &out, "--force"]);
-        let (before, after) =
-            (place.ours(&["verify", &text(&file)]), place.ours(&["verify", &out]));
-        assert_eq!(before["digest"], after["digest"], "{}", file.display());
-        let verified = place.theirs(&["verify", &out]);
-        assert_eq!(verified.status, 0, "{}: {}", file.display(), verified.stdout);
-        assert_eq!(place.segue(&["verify", &number]).status, 0, "{}", file.display());
-    }
-}
-
-#[test]
-fn replays_are_verified_there_and_come_back_step_by_step() {
-    let Some(place) = Place::new() else { return };
-    let mut refused = 0;
-    for file in place.files() {
-        let number = place.session(&file);
-        // A replay is a session of our own: nothing of the file is left but the steps.
-        let out = text(&place.env.path("replay.tine"));
-        let args = ["replay", &number, "--mode", "cache", "--save", &out, "--force"];
-        if place.segue(&args).status != 0 {
-            // Nothing to replay, or it ends within a batch of calls.
-            refused += 1;
-            continue;
-        }
-        let verified = place.theirs(&["verify", &out]);
-        assert_eq!(verified.status, 0, "{}: {}", file.display(), verified.stdout);
-        place.ours(&["verify", &out]);
-        let again = place.session(Path::new(&out));
-        assert_eq!(place.steps(&number), place.steps(&again), "{}", file.display());
-    }
-    assert!(refused <= 2, "{refused}");
-}
-
-#[test]
-fn spans_go_there_and_back() {
-    let Some(place) = Place::new() else { return };
-    for file in place.files() {
-        let number = place.session(&file);
-        let out = text(&place.env.path("spans.otel.json"));
-        place.ours(&["export", &number, "-o", &out, "--force"]);
-        assert_eq!(place.session(Path::new(&out)), number, "{}", file.display());
-        let saved = text(&place.env.path("theirs.tine"));
-        let read = place.theirs(&["import", &out, "--save", &saved, "--force"]);
-        assert_eq!(read.status, 0, "{}: {}{}", file.display(), read.stdout, read.stderr);
-        let their = text(&place.env.path("theirs.json"));
-        let told = place.theirs(&["export", &text(&file), "--output", &their, "--force"]);
-        assert_eq!(told.status, 0, "{}: {}", file.display(), told.stdout);
-        if !file.ends_with("run-empty.tine") {
-            place.session(Path::new(&their));
-        }
-    }
-}
-
-#[test]
-fn signatures_hold_on_both_sides() {
-    let Some(place) = Place::new() else { return };
-    let (secret, seed) = (text(&place.runs.join("secret")), text(&place.runs.join("seed")));
-    let hmac = text(&place.runs.join("run-hmac.tine"));
-    let verdict = place.ours(&["verify", &hmac, "--key-file", &secret]);
-    assert_eq!(verdict["signature"], "verified");
-    assert_eq!(place.segue(&["verify", &hmac, "--key-file", &seed]).status, 1, "another key");
-    let unsigned = text(&place.runs.join("run-linear.tine"));
-    assert_eq!(place.segue(&["import", &unsigned, "--require-signature"]).status, 1);
-    let number = place.session(Path::new(&unsigned));
-    for (how, key, check) in [
-        ("hmac", &secret, vec!["--key-file", &secret]),
-        ("ed25519", &seed, vec!["--trust-embedded-key"]),
-    ] {
-        let out = text(&place.env.path(&format!("{how}.tine")));
-        place.ours(&["export", &number, "-o", &out, "--sign-with", how, "--key-file", key]);
-        let checked = place.theirs(&[&["verify", &out], check.as_slice()].concat());
-        assert_eq!(checked.status, 0, "{how}: {}", checked.stdout);
-    }
-}
-
-#[test]
-fn one_changed_byte_is_found_by_both() {
-    let Some(place) = Place::new() else { return };
-    let secret = text(&place.runs.join("secret"));
-    let number = place.session(&place.runs.join("run-zlib.tine"));
-    let signed = place.env.path("signed.tine");
-    let args = ["export", &number, "-o", &text(&signed), "--sign-with", "hmac", "--key-file"];
-    place.ours(&[args.as_slice(), &[&secret]].concat());
-    let bytes = fs::read(&signed).unwrap();
-    let changed = place.env.path("changed.tine");
-    let name = text(&changed);
-    let checks = ["verify", &name, "--key-file", &secret];
-    assert!(bytes.len() > 200);
-    for at in (0..bytes.len()).step_by(bytes.len() / 200) {
-        let mut other = bytes.clone();
-        // All of its bits: the last ones of a compressed stream may be there to fill a byte up.
-        other[at] = !other[at];
-        fs::write(&changed, other).unwrap();
-        assert_ne!(place.segue(&checks).status, 0, "byte {at}");
-        // Theirs takes long to start: every tenth.
-        if at % 10 == 0 {
-            assert_ne!(place.theirs(&checks).status, 0, "byte {at}, there");
-        }
-    }
-}
-
-#[test]
-fn what_may_not_be_resumed_is_refused_and_changes_nothing() {
-    let Some(place) = Place::new() else { return };
-    let number = place.session(&place.runs.join("run-harness.tine"));
-    let refused = place.segue(&["resume", &number, "go on"]);
-    assert_eq!(refused.status, 2, "{}", refused.stderr);
-    let out = text(&place.env.path("same.tine"));
-    place.ours(&["export", &number, "-o", &out]);
+/// What a file says.
+fn document(file: &Path) -> Map {
+    let plain = Artifact::open(file).unwrap().to_bytes(Codec::Plain);
+    Document::read(&plain).unwrap().map().unwrap().clone()
 }

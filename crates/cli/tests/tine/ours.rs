@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use super::{Place, text};
+use super::{Place, document, text};
 
 const TEXT: &str = r#"
 [[reply]]
@@ -73,8 +73,8 @@ impl Place {
         assert!([0, 3].contains(&made.status), "{args:?}: {}", made.stderr);
     }
 
-    /// Sessions of every shape, by number.
-    fn sessions(&self) -> u64 {
+    /// Sessions of every shape, by number: those that the first so many commands make.
+    pub(super) fn sessions(&self, commands: usize) -> u64 {
         let git = |args: &[&str]| assert_eq!(self.env.git(args).unwrap().status, 0, "{args:?}");
         git(&["init", "-q", "-b", "main"]);
         self.env.write("base.txt", "base\n").unwrap();
@@ -85,7 +85,7 @@ impl Place {
         let exec = "exec:echo I have read it, and made x.txt; echo x > x.txt";
         let worker = format!("native@{tools}");
         let reviewer = format!("native@{reviews}");
-        for args in [
+        let all = [
             &["run", "Say it", "--model", &plain][..],
             &["run", "Ünï 日本語 🦀 \"quotes\" \\ \t tabs\nand lines", "--model", &plain],
             &["run", "Use tools", "--model", &tools],
@@ -112,9 +112,8 @@ impl Place {
             &["run", &"long ".repeat(20_000), "--model", &plain],
             &["fork", "12", "A fork of a fork"],
             &["replay", "20"],
-        ] {
-            self.makes(args);
-        }
+        ];
+        all.iter().take(commands).for_each(|args| self.makes(args));
         let numbers = fs::read_dir(self.env.home().join("numbers")).unwrap();
         numbers.count() as u64
     }
@@ -123,7 +122,7 @@ impl Place {
 #[test]
 fn sessions_go_there_and_back_step_by_step() {
     let Some(place) = Place::empty() else { return };
-    let count = place.sessions();
+    let count = place.sessions(usize::MAX);
     assert!(count >= 20, "{count}");
     for number in 1..=count {
         let number = number.to_string();
@@ -138,6 +137,17 @@ fn sessions_go_there_and_back_step_by_step() {
         let back = text(&place.env.path("back.tine"));
         place.ours(&["export", &again, "-o", &back, "--force"]);
         assert_eq!(place.ours(&["verify", &back])["digest"], ours["digest"], "{number}");
+        // And told from its steps, it is still the same.
+        place.goes_on(&again);
+        let rebuilt = place.told(&again, "rebuilt.tine");
+        place.ours(&["verify", &text(&rebuilt)]);
+        let (mut before, mut after) = (document(Path::new(&out)), document(&rebuilt));
+        for run in [&mut before, &mut after] {
+            for own in ["run_id", "metadata", "refs"] {
+                run.remove(own);
+            }
+        }
+        assert_eq!(before, after, "{number}");
         let theirs = place.theirs(&["replay", &out, "--mode", "cache", "--verify"]);
         assert_eq!(theirs.status, 0, "{number}: {}{}", theirs.stdout, theirs.stderr);
     }

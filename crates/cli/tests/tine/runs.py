@@ -1,11 +1,15 @@
 """Makes runs of different shapes with the real opentine: runs.py DIRECTORY."""
 
+import hashlib
 import json
 import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+from opentine._canon import _canonical_bytes, _integrity_digest
+from opentine._signing_verify import sign_block
+from opentine._signing_view import SCHEME_V1, signed_message
 from opentine.core import Run
 from opentine.graph import RunStatus, StepKind
 
@@ -84,11 +88,60 @@ signed = run("hmac"); say(signed, "done", "signed")
 signed.save(OUT / "run-hmac.tine", sign_key=SECRET, key_id="k", signer="s", signed_at="2026-11-18T00:00:00Z")
 signed = run("ed25519"); say(signed, "done", "signed")
 signed.save(OUT / "run-ed25519.tine", sign_key=SEED, sign_algorithm="ed25519")
-first = json.loads((OUT / "run-tools.tine").read_text())
-first["format_version"] = 1
-from opentine._canon import _integrity_digest
-first["metadata"]["integrity"] = {"algorithm": "sha256", "digest": _integrity_digest(first)}
-(OUT / "run-v1.tine").write_text(json.dumps(first, indent=2, sort_keys=True))
-(OUT / "linear-v0.json").write_text(json.dumps({"type": "Run", "id": "old", "status": "completed", "created_at": 1.5, "steps": [{"id": "abc", "kind": "think", "inputs": {"text": "t"}}, {"id": "def", "parent_id": "abc", "kind": "done", "inputs": {"text": "u"}}]}))
 (OUT / "secret").write_bytes(SECRET)
 (OUT / "seed").write_text(SEED)
+public = bytes.fromhex(json.loads((OUT / "run-ed25519.tine").read_text())["metadata"]["integrity"]["signature"]["public_key"])
+(OUT / "public").write_text(public.hex() + "\n")
+(OUT / "public-raw").write_bytes(public)
+
+
+def write(name, document):
+    (OUT / name).write_text(json.dumps(document, indent=2, sort_keys=True))
+
+
+# As releases before 0.7.1 signed: less of the metadata.
+for algorithm, key in (("hmac-sha256", SECRET), ("ed25519", SEED)):
+    old = json.loads((OUT / "run-tagged.tine").read_text())
+    old["run_id"] = f"run-first-{algorithm}"
+    old["metadata"]["integrity"] = {"algorithm": "sha256", "digest": _integrity_digest(old)}
+    block = sign_block(lambda header: signed_message(old, header), key, algorithm=algorithm, scheme=SCHEME_V1, signer="s")
+    old["metadata"]["integrity"]["signature"] = block
+    write(f"run-first-{algorithm}.tine", old)
+
+
+# Version 1, as 0.1.x wrote it: no usage, no calls in what is said, no ids of calls.
+def step(kind, parents, inputs, outputs, tool=None):
+    said = {"error": {}, "inputs": inputs, "kind": kind, "model_info": "m-1", "outputs": outputs, "parent_ids": parents, "tool_info": {"name": tool} if tool else {}}
+    return {**said, "cost": 0.0, "duration": 0.2, "id": hashlib.sha256(_canonical_bytes(said)).hexdigest(), "timestamp": 1763400001.0}
+
+
+one = step("think", [], {"text": "I look."}, {})
+two = step("tool", [one["id"]], {"arguments": {"path": "a.txt"}, "name": "read"}, {"result": "42"}, "read")
+three = step("done", [two["id"]], {"text": "It is 42."}, {})
+first = {
+    "cache": {}, "created_at": 1763400000.0, "format_version": 1,
+    "graph": {"order": [one["id"], two["id"], three["id"]], "steps": {each["id"]: each for each in (one, two, three)}},
+    "manifest": NATIVE, "metadata": {"model_info": "m-1", "system_prompt": "", "user_prompt": "What is in a.txt?"},
+    "policies": {"profile": "secure"}, "refs": {"main": three["id"]}, "run_id": "run-v1", "status": "completed",
+    "transcript": [
+        {"role": "user", "content": "What is in a.txt?"},
+        {"role": "assistant", "content": "I look.", "step_id": one["id"]},
+        {"role": "tool", "content": "42", "name": "read", "step_id": two["id"]},
+        {"role": "assistant", "content": "It is 42.", "step_id": three["id"]},
+    ],
+}
+first["metadata"]["integrity"] = {"algorithm": "sha256", "digest": _integrity_digest(first)}
+write("run-v1.tine", first)
+
+
+# The very first files: a list of steps with short ids, one parent each, and no digest.
+def linear(id, parent, kind, inputs, outputs):
+    return {"type": "Step", "id": id, "parent_id": parent, "kind": kind, "inputs": inputs, "outputs": outputs, "model_info": "m-0", "timestamp": 1763400001.5, "duration": 0.5, "cost": 0.25}
+
+
+steps = [
+    linear("375a4707c485", None, "think", {"text": "I look."}, {}),
+    linear("b64d0ca6a6dc", "375a4707c485", "tool", {"name": "read", "arguments": {"path": "a.txt"}}, {"result": "42"}),
+    linear("3acd0a5d0e6a", "b64d0ca6a6dc", "done", {"text": "It is 42."}, {}),
+]
+write("linear-v0.json", {"type": "Run", "id": "old", "status": "completed", "created_at": 1763400000.5, "model_info": "m-0", "system_prompt": "", "user_prompt": "What is in a.txt?", "metadata": {}, "steps": steps})

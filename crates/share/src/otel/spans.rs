@@ -126,8 +126,8 @@ fn pairs(list: &[Value]) -> Map {
 fn decode(value: &Value) -> Value {
     let said = |key: &str| value.get(key);
     if let Some(Value::Text(digits)) = said("intValue") {
-        let whole = digits.parse::<i64>().ok();
-        return whole.map_or_else(|| digits.as_str().into(), Value::from);
+        let whole = Value::read(digits.as_bytes()).ok();
+        return whole.filter(|it| matches!(it, Value::Int(_))).unwrap_or(digits.as_str().into());
     }
     for key in ["stringValue", "boolValue", "doubleValue", "intValue"] {
         if let Some(plain) = said(key) {
@@ -137,6 +137,8 @@ fn decode(value: &Value) -> Value {
     if let Some(list) = said("arrayValue").and_then(|list| list.get("values")) {
         return Value::List(list.list().unwrap_or_default().iter().map(decode).collect());
     }
-    let list = said("kvlistValue").and_then(|list| list.get("values")).and_then(Value::list);
-    Value::Map(pairs(list.unwrap_or_default()))
+    match said("kvlistValue").map(|list| list.get("values").and_then(Value::list)) {
+        Some(list) => Value::Map(pairs(list.unwrap_or_default())),
+        None => Value::Null,
+    }
 }

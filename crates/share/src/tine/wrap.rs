@@ -129,7 +129,7 @@ pub fn wrap(content: &[u8], codec: Codec) -> Vec<u8> {
         _ if content.len() < MIN_BYTES => None,
         Codec::Plain => None,
         Codec::Zlib => deflate(content).map(|frame| (1, frame)),
-        Codec::Zstd => zstd::bulk::compress(content, 3).ok().map(|frame| (2, frame)),
+        Codec::Zstd => squeeze(content).ok().map(|frame| (2, frame)),
     };
     let packed = packed.filter(|(_, frame)| content.len() <= frame.len() * MAX_RATIO);
     let Some((codec, frame)) = packed else { return content.to_vec() };
@@ -143,6 +143,13 @@ pub fn wrap(content: &[u8], codec: Codec) -> Vec<u8> {
     file.push((left & 0x7f) as u8);
     file.extend_from_slice(&frame);
     if file.len() < content.len() { file } else { content.to_vec() }
+}
+
+/// With a checksum, which zlib has anyway.
+fn squeeze(content: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut compressor = zstd::bulk::Compressor::new(3)?;
+    compressor.include_checksum(true)?;
+    compressor.compress(content)
 }
 
 fn deflate(content: &[u8]) -> Option<Vec<u8>> {

@@ -7,7 +7,7 @@ use segue_journal::{Home, Session};
 use segue_share::{
     foreign::{self, Demand, Format},
     tine::{
-        Algorithm, Artifact, Into, Signing, Taken, Verdict,
+        Algorithm, Artifact, Codec, Into, Signing, Taken, Verdict,
         artifact::step_id,
         json::{Map, Value, map},
         write::pretty,
@@ -78,6 +78,14 @@ pub(crate) fn sealed(mut run: Map) -> Map {
     let integrity = map([("algorithm", "sha256".into()), ("digest", digest.into())]);
     within(&mut run, "metadata").insert("integrity".to_owned(), integrity.into());
     run
+}
+
+/// What a file says.
+pub(crate) fn document(artifact: &Artifact) -> Map {
+    match Value::read(&artifact.to_bytes(Codec::Plain)) {
+        Ok(Value::Map(run)) => run,
+        other => panic!("{other:?}"),
+    }
 }
 
 pub(crate) fn plain(run: &Map) -> Vec<u8> {

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail like tests")]
 
 mod artifacts;
+mod bytes;
 mod fuzz;
 mod git;
 mod hostile;
