@@ -26,6 +26,8 @@ mod errors;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod files;
+#[cfg(test)]
 mod handoff;
 #[cfg(test)]
 mod help;
