@@ -124,12 +124,20 @@ pub fn noted(report: &ProgressReported) -> String {
 }
 
 /// The names of all tools that we serve to the vendors' programs.
-pub const OUR_TOOLS: [&str; 5] =
-    [TOOL, crate::verdict::TOOL, "send_to_agent", "receive_messages", "bridge_status"];
+pub const OUR_TOOLS: [&str; 6] = [
+    TOOL,
+    crate::verdict::TOOL,
+    crate::case::TOOL,
+    "send_to_agent",
+    "receive_messages",
+    "bridge_status",
+];
 
 /// Which of our tools this is, whatever the vendor has made of its name.
 #[must_use]
 pub fn our_tool(name: &str) -> Option<&'static str> {
+    // As Gemini CLI has it over the Agent Client Protocol.
+    let name = name.strip_suffix(" (segue MCP Server)").unwrap_or(name);
     let is = |tool: &&&str| name == **tool || name.ends_with(**tool) && name.contains("segue");
     OUR_TOOLS.iter().find(is).copied()
 }

@@ -162,6 +162,17 @@ pub trait Terminal: Debug + Send + Sync {
     /// directory, time and what was said to it first. Never "the newest".
     fn identify(&self, who: &Seated<'_>) -> Option<String>;
 
+    /// Whether [`identify`](Self::identify) says which one is open now, also after a person turned to
+    /// another one.
+    fn knows_open(&self) -> bool {
+        false
+    }
+
+    /// Whether its conversations can be read.
+    fn keeps_record(&self) -> bool {
+        true
+    }
+
     /// Whether the input box still has what was typed, so that it takes another Enter; `None` where
     /// that can't be told.
     fn unsent(&self, _screen: &Screen<'_>, _first_line: &str) -> Option<bool> {

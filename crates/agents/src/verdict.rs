@@ -1,7 +1,10 @@
 //! What a reviewer says of somebody's work: by the tool `submit_verdict`, or by the block that
 //! closes its answer. A word in a sentence is never a verdict.
 
-use segue_core::event::{Concern, Verdict, VerdictSubmitted, Via};
+use segue_core::{
+    event::{Concern, Verdict, VerdictSubmitted, Via},
+    review::UNREADABLE,
+};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -14,6 +17,11 @@ pub const TOOL: &str = "submit_verdict";
 pub const DESCRIPTION: &str = "Give your verdict on the work that you review: pass, or fail with \
     what is wrong, where you see it, and what to do about it. It changes no files. What you say \
     last counts.";
+
+/// What an agent that has the tool is asked.
+pub const ASK_TOOL: &str = "\
+When you have looked at the work that you review, give your verdict with the tool `submit_verdict` of \
+the server `segue`: pass, or fail with what is wrong, where you see it, and what to do about it.";
 
 /// More concerns than these are left out.
 const MOST_CONCERNS: usize = 16;
@@ -99,7 +107,7 @@ pub fn unreadable(text: &str) -> VerdictSubmitted {
         text => cut(text),
     };
     let concern = Concern {
-        category: "unreadable".to_owned(),
+        category: UNREADABLE.to_owned(),
         concern: "The reviewer gave no verdict that can be read, also when asked again.".to_owned(),
         evidence: said,
         next_step: "See whether what it says is right, and mend that.".to_owned(),

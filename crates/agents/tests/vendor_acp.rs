@@ -9,9 +9,12 @@
 
 use std::{collections::VecDeque, path::Path};
 
-use segue_agents::vendor::{
-    Conversation, Dialogue, Ending, Heard, Job, SignIn, Signal, ToolServer, Trouble, Vendor, World,
-    acp::Acp,
+use segue_agents::{
+    report,
+    vendor::{
+        Conversation, Dialogue, Ending, Heard, Job, SignIn, Signal, ToolServer, Trouble, Vendor,
+        World, acp::Acp,
+    },
 };
 use segue_core::Permission;
 use serde_json::{Value, json};
@@ -671,4 +674,53 @@ fn our_own_tools_come_with_the_session() {
         parsed(&heard.say)[0]["result"]["outcome"]["optionId"].clone()
     };
     assert_eq!((asked(tools), asked(None)), (json!("yes"), json!("no")));
+}
+
+/// Each agent has its own way of saying which tool of a server was called, and what it answered.
+#[test]
+fn a_tool_of_ours_is_known_whoever_tells_of_it() {
+    let world = World::default();
+    let told = |begun: Value, over: Value| {
+        let job = job(&world, "hi", Conversation::New { id: "x" });
+        let mut dialogue = Acp::new("a").dialogue(&job);
+        dialogue.open();
+        let update = |kind: &str, mut fields: Value| {
+            fields["sessionUpdate"] = kind.into();
+            fields["toolCallId"] = "1".into();
+            json!({ "method": "session/update", "params": { "sessionId": "s", "update": fields } })
+        };
+        let lines = [
+            json!({ "id": 1, "result": { "protocolVersion": 1, "agentCapabilities": {} } }),
+            json!({ "id": 2, "result": { "sessionId": "s" } }),
+            update("tool_call", begun),
+            update("tool_call_update", over),
+        ];
+        let mut heard = Heard::default();
+        for line in lines {
+            dialogue.line(line.to_string().as_bytes(), &mut heard).unwrap();
+        }
+        heard.signals.iter().filter_map(shown).filter(|line| !line.starts_with("session")).collect()
+    };
+    let codex: Vec<String> = told(
+        json!({
+            "title": "mcp.segue.receive_messages", "kind": "execute", "status": "in_progress",
+            "rawInput": { "server": "segue", "tool": "receive_messages", "arguments": {} },
+        }),
+        json!({
+            "status": "completed",
+            "rawOutput": {
+                "result": { "content": [{ "type": "text", "text": "[message 1] from person:" }] },
+                "error": null,
+            },
+        }),
+    );
+    assert!(codex[0].starts_with("called segue.receive_messages "), "{codex:?}");
+    assert_eq!(codex[1], "returned Done \"[message 1] from person:\" []");
+    let gemini: Vec<String> = told(
+        json!({ "title": "receive_messages (segue MCP Server)", "kind": "other", "status": "in_progress" }),
+        json!({ "status": "failed", "rawOutput": { "error": { "message": "gone" } } }),
+    );
+    let name = gemini[0].trim_start_matches("called ").split(" {").next().unwrap();
+    assert_eq!(report::our_tool(name), Some("receive_messages"));
+    assert_eq!(gemini[1], "returned Failed \"gone\" []");
 }

@@ -1,4 +1,4 @@
-//! What the dashboard costs: 200 sessions, 20 of which are written to all the time, and the
+//! What the dashboard costs: 200 sessions, some or all of which are written to all the time, and the
 //! dashboard in a real terminal. Its time on a processor is compared with that of one `segue list`
 //! a second, under the same load.
 //!
@@ -35,14 +35,25 @@ type Done<T = ()> = Result<T, Box<dyn Error>>;
 
 const SEGUE: &str = env!("CARGO_BIN_EXE_segue");
 const SESSIONS: usize = 200;
-const ACTIVE: usize = 20;
-const EVENTS_PER_SECOND: u32 = 10;
-/// What each active one has behind it: a long day, and no snapshot of it.
-const EVENTS_BEFORE: usize = 5_000;
 const MEASURED: Duration = Duration::from_secs(10);
 
+/// How many are at work, and how.
+struct Load {
+    active: usize,
+    events_per_second: u32,
+    /// What each active one has behind it, with no snapshot of it.
+    events_before: usize,
+}
+
+const LOADS: [Load; 2] = [
+    // A long day behind each of a few, which are busy.
+    Load { active: 20, events_per_second: 10, events_before: 5_000 },
+    // Everybody is at work.
+    Load { active: SESSIONS, events_per_second: 1, events_before: 500 },
+];
+
 fn main() -> ExitCode {
-    match measure() {
+    match LOADS.iter().try_for_each(measure) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             println!("{error}");
@@ -51,28 +62,32 @@ fn main() -> ExitCode {
     }
 }
 
-fn measure() -> Done {
+fn measure(load: &Load) -> Done {
     let temp = tempfile::tempdir()?;
     let home = Home::new(Arc::new(RealDisk), temp.path().join("home"));
     let mut active = Vec::new();
     for n in 0..SESSIONS {
         let session = session(&home, n)?;
-        if n.is_multiple_of(SESSIONS / ACTIVE) {
+        if n.is_multiple_of(SESSIONS / load.active) {
             active.push(session);
         } else {
             stop(session)?;
         }
     }
     for session in &mut active {
-        session.append_all((0..EVENTS_BEFORE).map(said).collect(), Durability::Synced)?;
+        session.append_all((0..load.events_before).map(said).collect(), Durability::Synced)?;
     }
-    let load = fs::read_to_string("/proc/loadavg")?;
-    println!("{SESSIONS} sessions, {ACTIVE} active, {EVENTS_PER_SECOND} events/s each");
-    println!("load before: {} (of others; what is measured suffers from it)", load.trim());
+    let others = fs::read_to_string("/proc/loadavg")?;
+    let Load { active: count, events_per_second, events_before } = load;
+    println!(
+        "{SESSIONS} sessions, {count} active, {events_per_second} events/s each, {events_before} \
+         events behind each"
+    );
+    println!("load before: {} (of others; what is measured suffers from it)", others.trim());
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         for session in active {
-            scope.spawn(|| write_all_the_time(session, &over));
+            scope.spawn(|| write_all_the_time(session, *events_per_second, &over));
         }
         let measured = compare(temp.path(), home.dir());
         over.store(true, Ordering::Relaxed);
@@ -142,12 +157,12 @@ fn said(n: usize) -> Draft {
     TextWritten { text: Payload::inline(text), partial: false }.into()
 }
 
-fn write_all_the_time(mut session: LockedSession, over: &AtomicBool) {
+fn write_all_the_time(mut session: LockedSession, events_per_second: u32, over: &AtomicBool) {
     for n in 0.. {
         if over.load(Ordering::Relaxed) || session.append(said(n), Durability::Soon).is_err() {
             return;
         }
-        thread::sleep(Duration::from_secs(1) / EVENTS_PER_SECOND);
+        thread::sleep(Duration::from_secs(1) / events_per_second);
     }
 }
 

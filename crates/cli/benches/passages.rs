@@ -430,6 +430,12 @@ fn replay(missed: &mut u32) -> Done {
 fn fork(missed: &mut u32) -> Done {
     let lab = Lab::new()?;
     let (small, large) = (lab.session("native", 5_000)?, lab.session("native", 525_000)?);
+    let last = |long: &Long| timed(&mut lab.segue(&["fork", &long.number.to_string()]));
+    let (first_small, first) = (last(&small)?, last(&large)?);
+    fs::remove_file(large.dir.join(segue_journal::steps::FILE))?;
+    let (cold, most) = weighed(lab.segue(&["fork"]).arg(large.number.to_string()))?;
+    println!("the first fork, as a run leaves a session: {first_small:.1?} and {first:.1?}");
+    println!("without steps.idx, which is made then: {cold:.1?}, {most:.1} MiB");
     let leave = |long: &Long, run: usize| -> Done<Duration> {
         let turn = 1 + run * long.turns as usize / RUNS;
         let session = Session::open(Arc::new(RealDisk), &long.dir)?;
@@ -446,6 +452,7 @@ fn fork(missed: &mut u32) -> Done {
     let (of_small, of_large) = (median(of_small), median(of_large));
     println!("fork at a step: {of_small:.1?} and {of_large:.1?}");
     let size = large.bytes as f64 / 1e6;
+    goal(missed, &format!("the first fork, {size:.0} MB"), ms(first), 100.0, " ms");
     goal(missed, &format!("fork, {size:.0} MB"), ms(of_large), 100.0, " ms");
     goal(missed, "fork, large / small", of_large.div_duration_f64(of_small), 1.5, "");
     Ok(())

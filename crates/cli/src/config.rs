@@ -137,29 +137,33 @@ impl Config {
         }
     }
 
-    /// The caps of a list of tasks: attempts are counted for each task, and turns not at all.
+    /// The caps of a list of tasks: attempts are counted for each task, and turns only where somebody
+    /// has said how many.
     pub(crate) fn task_caps(&self) -> Caps {
         let most = self.count("tasks.max_iterations").filter(|most| *most > 0);
         let iterations = most.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
-        Caps { turns: None, iterations, ..self.caps() }
+        let all = self.caps();
+        Caps { turns: all.turns.filter(|_| self.is_set("caps.turns")), iterations, ..all }
+    }
+
+    /// Whether somebody has set it, in the file or in the environment.
+    fn is_set(&self, name: &str) -> bool {
+        self.values.get(name).is_some_and(|(_, source)| *source != Source::Default)
     }
 
     /// Those of them that somebody has set, in the file or in the environment: they hold for a
-    /// resume, too.
+    /// resume, too. There, 0 lifts a cap.
     pub(crate) fn set_task_caps(&self) -> Caps {
-        let set = |name: &str| {
-            let value = self.values.get(name);
-            value.is_some_and(|(_, source)| *source != Source::Default)
-        };
         let all = self.task_caps();
+        let or_none = |cap: Option<u32>, name| self.is_set(name).then(|| cap.unwrap_or(u32::MAX));
         Caps {
-            turns: None,
-            iterations: all.iterations.filter(|_| set("tasks.max_iterations")),
-            reviews: all.reviews.filter(|_| set("caps.reviews")),
-            steps: all.steps.filter(|_| set("caps.steps")),
-            wall_clock_secs: all.wall_clock_secs.filter(|_| set("caps.time")),
-            tokens: all.tokens.filter(|_| set("caps.tokens")),
-            cost_micros: all.cost_micros.filter(|_| set("caps.cost")),
+            turns: all.turns,
+            iterations: or_none(all.iterations, "tasks.max_iterations"),
+            reviews: or_none(all.reviews, "caps.reviews"),
+            steps: all.steps.filter(|_| self.is_set("caps.steps")),
+            wall_clock_secs: all.wall_clock_secs.filter(|_| self.is_set("caps.time")),
+            tokens: all.tokens.filter(|_| self.is_set("caps.tokens")),
+            cost_micros: all.cost_micros.filter(|_| self.is_set("caps.cost")),
         }
     }
 

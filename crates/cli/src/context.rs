@@ -159,6 +159,11 @@ impl Context {
         self.resolve(text, select::resolve_resumable)
     }
 
+    /// Finds the session that is meant; without one, the latest that nobody has set aside.
+    pub(crate) fn find_kept(&self, text: Option<&str>) -> Result<Found, CommandError> {
+        self.resolve(text, select::resolve_kept)
+    }
+
     fn resolve(
         &self,
         text: Option<&str>,
@@ -176,7 +181,15 @@ impl Context {
             Selector::Latest => Some(self.repo()?.id),
             _ => None,
         };
-        resolve(&mut index, &selector, repo.as_deref()).map_err(select_error)
+        resolve(&mut index, &selector, repo.as_deref()).map_err(|error| {
+            let file = text.filter(|text| self.cwd.join(text).is_file());
+            match (select_error(error), file) {
+                (error, Some(file)) => {
+                    error.hint(format!("a run in a file is brought in first: segue import {file}"))
+                }
+                (error, None) => error,
+            }
+        })
     }
 
     /// Prints a result as JSON.
@@ -208,7 +221,6 @@ fn select_error(error: SelectError) -> CommandError {
         SelectError::View(error) => view_error(error),
         SelectError::Path { path } if path.is_file() => {
             CommandError::new(Exit::NoSuchSession, message)
-                .hint(format!("a bundle is brought in first: segue import {}", path.display()))
         }
         SelectError::Removed { .. } | SelectError::Path { .. } => {
             CommandError::new(Exit::NoSuchSession, message).hint("segue list --all")

@@ -3,6 +3,7 @@
 use std::{fmt, io};
 
 use segue_core::{Exit, tasks::Wrong};
+use segue_journal::session::{IDENTITY, JOURNAL};
 use segue_loops::launch::LaunchError;
 use serde_json::json;
 
@@ -39,6 +40,11 @@ impl CommandError {
     pub(crate) fn problems(mut self, problems: Vec<Wrong>) -> Self {
         self.problems.extend(problems);
         self
+    }
+
+    /// What happened, without what helps.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
     }
 
     /// The message and what helps, as one line.
@@ -90,6 +96,9 @@ impl From<segue_journal::Error> for CommandError {
             E::Busy { holder, .. } => {
                 let why = format!("the session is in use by {holder}");
                 Self::new(Exit::Busy, why).hint("watch it: segue watch <session>")
+            }
+            E::NotASession { dir } if dir.join(IDENTITY).is_file() => {
+                Self::failed(format!("{}: the journal is missing", dir.join(JOURNAL).display()))
             }
             E::NotASession { .. } => Self::new(Exit::NoSuchSession, message).hint("segue list"),
             E::Damaged { .. } => Self::failed(message)
@@ -158,7 +167,9 @@ impl From<segue::Error> for CommandError {
             }
             E::Unreadable(_) => Self::failed(message).hint("segue verify <session>"),
             E::NoRun { .. } => Self::new(Exit::NoSuchSession, message).hint("segue list"),
-            E::NotResumable | E::NotSingle { .. } | E::Name { .. } => Self::usage(message),
+            E::NotResumable | E::NotSingle { .. } | E::Name { .. } | E::NoPrompt => {
+                Self::usage(message)
+            }
             _ => Self::failed(message),
         }
     }

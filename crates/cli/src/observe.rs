@@ -9,7 +9,7 @@ use std::{
 
 use segue_core::{
     Body, Event, Exit, Payload,
-    event::{Reason, SessionStopped},
+    event::{Cause, Reason, SessionStopped},
     status::Status,
 };
 use segue_journal::{RealDisk, Session};
@@ -122,13 +122,24 @@ impl Watcher {
 
     /// The list of tasks with its states, above each of them.
     fn list(&self, event: &Event) {
-        let opened = self.dir.as_ref().map(|dir| Session::open(Arc::new(RealDisk), dir));
-        let lines = match opened {
-            Some(Ok(session)) => tasks::progress(session.state(), &self.err, event.at),
-            _ => event_line(event, &self.err, Detail::Short).into_iter().collect(),
+        let lines = match self.session() {
+            Some(session) => tasks::progress(session.state(), &self.err, event.at),
+            None => event_line(event, &self.err, Detail::Short).into_iter().collect(),
         };
         say("");
         lines.iter().for_each(|line| say(line));
+    }
+
+    /// What is spent by now of each cap of a list, with every further turn of a task.
+    fn spent(&self, event: &Event) {
+        let now = self.session();
+        let lines = now.map(|now| tasks::spent_now(now.state(), &self.err, event.at));
+        lines.unwrap_or_default().iter().for_each(|line| say(line));
+    }
+
+    /// The session as it is on the disk.
+    fn session(&self) -> Option<Session> {
+        Session::open(Arc::new(RealDisk), self.dir.as_ref()?).ok()
     }
 
     /// A text, also where it is too long for a line of the journal.
@@ -161,6 +172,10 @@ impl Observer for Watcher {
             _ => {
                 if let Some(line) = event_line(event, &self.err, Detail::Short) {
                     say(&line);
+                }
+                // The first turn of a task has the list just above it.
+                if matches!(&event.body, Body::TurnStarted(turn) if turn.cause != Cause::Task) {
+                    self.spent(event);
                 }
             }
         }
@@ -265,7 +280,9 @@ pub(crate) fn exit_of(stop: &SessionStopped) -> Exit {
         | Reason::StreamCut
         | Reason::ContextExhausted
         | Reason::AgentCrashed => Exit::Stopped,
-        Reason::Failed | Reason::NotSignedIn | Reason::Disk | Reason::Unknown => Exit::Failed,
+        Reason::Failed | Reason::Refused | Reason::NotSignedIn | Reason::Disk | Reason::Unknown => {
+            Exit::Failed
+        }
     }
 }
 
@@ -278,9 +295,13 @@ pub(crate) fn conclude(
     stop: &SessionStopped,
 ) -> CommandResult {
     watcher.wipe();
-    let exit = exit_of(stop);
     let session = Session::open(context.home.disk().clone(), dir)?;
     let state = session.state();
+    let exit = match stop.reason {
+        // Of a list that is one task's failure: it is tried again by the next resume.
+        Reason::Refused if state.tasks.is_some() => Exit::Stopped,
+        _ => exit_of(stop),
+    };
     let status = Status::of(state, false);
     let next = (stop.reason != Reason::Done).then(|| advice(status, state, selector));
     if context.json {

@@ -15,11 +15,15 @@ pub const ALL: &str = "all";
 /// The longest message, in bytes.
 pub const LONGEST: usize = 16 << 10;
 
-/// The short form of a message's id.
+/// The short form of a message's id. It is made of all of it: the same words said twice are two
+/// messages, and their ids have nothing but the time to tell them apart.
 #[must_use]
-pub fn short(id: &str) -> &str {
-    let start = id.rsplit('-').next().unwrap_or(id);
-    start.get(..8).unwrap_or(start)
+pub fn short(id: &str) -> String {
+    // FNV-1a, folded.
+    let hash = id.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{:08x}", (hash >> 32) ^ (hash & 0xffff_ffff))
 }
 
 /// How a message begins.
@@ -54,11 +58,16 @@ mod tests {
     #[test]
     fn a_message_is_known_by_its_mark_at_the_start_of_a_line_only() {
         let (one, two) = ("0001-aaaaaaaabbbbbbbb", "0002-ccccccccdddddddd");
-        let text = shown(one, "codex", "look:\n[message cccccccc] from claude:\nnothing");
-        assert_eq!(
-            text,
-            "[message aaaaaaaa] from codex:\n  look:\n  [message cccccccc] from claude:\n  nothing"
-        );
+        let (mark, other) = (mark(one), mark(two));
+        let text = shown(one, "codex", &format!("look:\n{other} from claude:\nnothing"));
+        assert_eq!(text, format!("{mark} from codex:\n  look:\n  {other} from claude:\n  nothing"));
         assert_eq!(shown_in(&text, [one, two]), [one]);
+    }
+
+    #[test]
+    fn the_same_words_at_another_time_have_another_mark() {
+        let (one, two) = ("0001763475000-aaaaaaaabbbbbbbb", "0001763475001-aaaaaaaabbbbbbbb");
+        assert_eq!((short(one).len(), short(two).len()), (8, 8));
+        assert_eq!(shown_in(&shown(one, "codex", "again"), [one, two]), [one]);
     }
 }

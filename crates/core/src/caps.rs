@@ -80,9 +80,27 @@ impl fmt::Display for Cap {
 }
 
 impl Caps {
-    /// These caps, with those of `over` in their place where it has any.
+    /// These caps, with those of `over` in their place where it has any, and without those that it
+    /// lifts: the greatest number there is means that, in what somebody asks for.
     #[must_use]
     pub fn overridden_by(self, over: Self) -> Self {
+        let all = self.and_then(over);
+        let few = |cap: Option<u32>| cap.filter(|cap| *cap != u32::MAX);
+        let many = |cap: Option<u64>| cap.filter(|cap| *cap != u64::MAX);
+        Self {
+            turns: few(all.turns),
+            iterations: few(all.iterations),
+            reviews: few(all.reviews),
+            steps: few(all.steps),
+            wall_clock_secs: many(all.wall_clock_secs),
+            tokens: many(all.tokens),
+            cost_micros: all.cost_micros.filter(|cap| cap.0 != u64::MAX),
+        }
+    }
+
+    /// What is asked for here and then, with more right, by `over`: what is lifted stays so.
+    #[must_use]
+    pub fn and_then(self, over: Self) -> Self {
         Self {
             turns: over.turns.or(self.turns),
             iterations: over.iterations.or(self.iterations),
@@ -192,5 +210,31 @@ mod tests {
             base.overridden_by(over),
             Caps { turns: Some(5), tokens: Some(9), ..Caps::default() }
         );
+    }
+
+    #[test]
+    fn a_cap_that_is_lifted_is_none_and_stays_lifted_on_the_way() {
+        let most = Caps {
+            turns: Some(u32::MAX),
+            iterations: Some(u32::MAX),
+            reviews: Some(u32::MAX),
+            steps: Some(u32::MAX),
+            wall_clock_secs: Some(u64::MAX),
+            tokens: Some(u64::MAX),
+            cost_micros: Some(Micros(u64::MAX)),
+        };
+        let base = Caps {
+            turns: Some(1),
+            iterations: Some(2),
+            reviews: Some(3),
+            steps: Some(4),
+            wall_clock_secs: Some(5),
+            tokens: Some(6),
+            cost_micros: Some(Micros(7)),
+        };
+        assert_eq!(base.overridden_by(most), Caps::default());
+        assert_eq!(base.overridden_by(most.and_then(Caps::default())), Caps::default());
+        let raised = Caps { tokens: Some(9), ..Caps::default() };
+        assert_eq!(base.overridden_by(most.and_then(raised)), raised);
     }
 }

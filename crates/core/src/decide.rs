@@ -167,7 +167,7 @@ fn judged(state: &State) -> Next {
 fn idle(state: &State) -> Next {
     let often = state.review.idle >= MOST_IDLE;
     let told = state.turn.cause == Some(Cause::Message);
-    match state.review.accepted.is_some() {
+    match state.review.last_accepted().is_some() {
         // What was accepted is what is there.
         true if often || told => Next::Finish,
         false if often => Next::Idle,
@@ -447,7 +447,7 @@ mod tests {
         journal = journal.with("", TurnEnded::with(Outcome::Finished));
         // It was accepted; and what a person asks for is another task.
         assert_eq!(journal.0.review.iteration, 1);
-        assert_eq!(journal.0.review.accepted.as_deref(), Some("b"));
+        assert_eq!(journal.0.review.last_accepted(), Some("b"));
         journal.0.bridge.waiting.clear();
         let plan = crate::event::WorktreePlanned {
             path: "/w".into(),

@@ -32,8 +32,9 @@ use crate::{
 };
 
 pub use crew::{
-    CrewRaised, Doing, MemberEnded, MemberIdentified, MemberJoined, MemberLeft, MemberSeen,
-    MemberStarted, MemberStarting, MessageFailed, MessagePosted, ScopeBroken, Start, TimerFired,
+    CrewEnding, CrewRaised, Doing, MemberEnded, MemberIdentified, MemberJoined, MemberLeft,
+    MemberRestarted, MemberSeen, MemberStarted, MemberStarting, MessageFailed, MessagePosted,
+    ScopeBroken, ScopeClosed, ScopeOpened, Start, TimerFired,
 };
 pub use handoff::{
     AgentChanged, Blocker, ChangeCause, Decision, KnownLimit, PacketWritten, PassedOver,
@@ -246,6 +247,7 @@ bodies! {
     "message.failed" => MessageFailed,
     /// The crew is to be at work, as its roster says.
     "crew.raised" => CrewRaised,
+    "crew.ending" => CrewEnding,
     "member.joined" => MemberJoined,
     "member.left" => MemberLeft,
     "member.starting" => MemberStarting,
@@ -253,7 +255,12 @@ bodies! {
     "member.identified" => MemberIdentified,
     "member.seen" => MemberSeen,
     "member.ended" => MemberEnded,
+    /// Because somebody wants that.
+    "member.restarted" => MemberRestarted,
     "timer.fired" => TimerFired,
+    /// What a turn is compared with, so that whoever takes the watcher's place can.
+    "scope.opened" => ScopeOpened,
+    "scope.closed" => ScopeClosed,
     "scope.broken" => ScopeBroken,
     /// Something a person should know, which stopped nothing.
     "warning.raised" => WarningRaised,
@@ -349,6 +356,8 @@ pub enum Outcome {
     Superseded,
     /// Another agent goes on with the rest.
     HandedOff,
+    /// Its program ended in the middle of it.
+    CutOff,
     #[serde(other)]
     Unknown,
 }

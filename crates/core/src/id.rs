@@ -17,6 +17,12 @@ impl SessionId {
     pub fn from_parts(unix_millis: u64, random: u128) -> Self {
         Self(Ulid::from_parts(unix_millis, random))
     }
+
+    /// The name of a ref that keeps files of the session.
+    #[must_use]
+    pub fn reference(self, name: &str) -> String {
+        format!("refs/segue/{self}/{name}")
+    }
 }
 
 impl fmt::Display for SessionId {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     caps::Caps,
-    event::Span,
+    event::{SessionStopped, Span},
     id::SessionId,
     packet::Packet,
     payload::Payload,
@@ -136,6 +136,19 @@ pub struct Lineage {
     /// The recording that answers in the place of models and tools, in a replay that runs again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recording: Option<Recording>,
+    /// In which mode it is replayed, where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
+    /// The commit whose files it begins with. Whoever works in it first brings them back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub files: Option<String>,
+    /// What whoever works in it first is told besides what it is asked: how its files stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// How it stands from the start, where nobody is to work on it yet: a replay of recorded steps
+    /// is complete, a fork may wait for what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stands: Option<Box<SessionStopped>>,
 }
 
 impl Lineage {
@@ -150,6 +163,10 @@ impl Lineage {
             vendor_mark: None,
             base: None,
             recording: None,
+            mode: None,
+            files: None,
+            note: None,
+            stands: None,
         }
     }
 }
@@ -170,9 +187,21 @@ pub struct Base {
     pub steps: u64,
     /// What the next step follows from.
     pub frontier: Vec<StepId>,
-    /// What the steps cost when they were made, where they were counted: a replay's accounts.
+    /// How many of them are the conversation's, where they were counted: not those that a rewind had
+    /// left behind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retained: Option<u64>,
+    /// What these cost when they were made: a replay's accounts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spent: Option<Accounts>,
+}
+
+impl Base {
+    /// Whether a turn is one of its conversation.
+    #[must_use]
+    pub fn has_turn(&self, turn: u32) -> bool {
+        self.path.iter().any(|span| (span.from..=span.to).contains(&turn))
+    }
 }
 
 /// How far another session is answered from, and on which terms.
@@ -208,6 +237,20 @@ pub enum How {
     Rewound,
     Forked,
     Replayed,
+    #[serde(other)]
+    Unknown,
+}
+
+/// What a replay is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// The recorded steps: nobody is called.
+    Cache,
+    /// The native agent runs again, answered from the recording as long as it asks the same.
+    Continue,
+    /// Somebody is told what is recorded, and does the work again.
+    Rerun,
     #[serde(other)]
     Unknown,
 }

@@ -5,7 +5,7 @@ pub mod render;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Concern, Verdict};
+use crate::event::{Concern, Verdict, VerdictSubmitted};
 
 /// What a session of a worker and its reviewers was agreed on, when it was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -108,8 +108,14 @@ pub fn names<'a>(agents: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     taken
 }
 
+/// The category of the concern that stands in for a verdict that can't be read.
+pub const UNREADABLE: &str = "unreadable";
+
 /// The most concerns that the state holds.
 const MOST_CONCERNS: usize = 64;
+
+/// The most verdicts that it holds.
+const MOST_VERDICTS: usize = 64;
 
 /// From this share of common words on, two concerns of one reviewer are the same one.
 const SAME_WORDS: f64 = 0.6;
@@ -122,6 +128,18 @@ pub struct Ledger {
     /// How many there ever were: the next one gets the number after this.
     #[serde(default)]
     pub count: u32,
+    /// Who let the work pass in the rounds so far, and who did not; of many rounds the last ones.
+    #[serde(default)]
+    pub verdicts: Vec<Said>,
+}
+
+/// One reviewer's word in one round.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Said {
+    pub turn: u32,
+    pub iteration: u32,
+    pub reviewer: String,
+    pub verdict: Verdict,
 }
 
 /// A concern, and what became of it.
@@ -147,23 +165,57 @@ impl Entry {
     }
 }
 
+/// Whether a concern is one that is known, and how alike the two are.
+type Rule<'a> = dyn Fn(&Concern, &Entry) -> Option<f64> + 'a;
+
 impl Ledger {
-    /// The concern that this one is again, if it is.
-    #[must_use]
-    pub fn find(&self, reviewer: &str, concern: &Concern) -> Option<&Entry> {
-        let named = concern.again.as_deref().map(str::trim);
-        let by_name = self.entries.iter().find(|known| named == Some(known.what.id.as_str()));
-        by_name.or_else(|| {
-            let mine = self.entries.iter().filter(|known| known.reviewer == reviewer);
-            mine.rev().find(|known| same(&known.what.concern, &concern.concern))
-        })
+    /// Which known concern each one of a verdict is again, if it is: the one that it names, else one
+    /// with the same text, else the one that is most like it. No two are the same one: what a reviewer
+    /// keeps apart is apart.
+    fn known(&self, reviewer: &str, concerns: &[Concern]) -> Vec<Option<&Entry>> {
+        let mut found: Vec<Option<usize>> = vec![None; concerns.len()];
+        let named = |concern: &Concern, entry: &Entry| {
+            let named = concern.again.as_deref().map(str::trim);
+            (named == Some(entry.what.id.as_str())).then_some(1.0)
+        };
+        let mine = |entry: &Entry| entry.reviewer == reviewer;
+        let exact = |concern: &Concern, entry: &Entry| {
+            let same = entry.what.concern.trim() == concern.concern.trim();
+            (mine(entry) && same).then_some(1.0)
+        };
+        let alike = |concern: &Concern, entry: &Entry| {
+            let share = common(&entry.what.concern, &concern.concern);
+            (mine(entry) && share >= SAME_WORDS).then_some(share)
+        };
+        let rules: [&Rule<'_>; 3] = [&named, &exact, &alike];
+        for rule in rules {
+            let mut fits = Vec::new();
+            for (at, concern) in concerns.iter().enumerate() {
+                for (entry, known) in self.entries.iter().enumerate() {
+                    if let Some(share) = rule(concern, known) {
+                        fits.push((share, known.settled.is_none(), entry, at));
+                    }
+                }
+            }
+            // The most alike first; of several, one that is open, and the newest.
+            fits.sort_by(|one, other| {
+                other.0.total_cmp(&one.0).then_with(|| (other.1, other.2).cmp(&(one.1, one.2)))
+            });
+            for (_, _, entry, at) in fits {
+                if found[at].is_none() && !found.contains(&Some(entry)) {
+                    found[at] = Some(entry);
+                }
+            }
+        }
+        found.into_iter().map(|entry| self.entries.get(entry?)).collect()
     }
 
-    /// Gives a concern its name: an old one where it was raised before.
+    /// Gives each concern of a verdict its name: an old one where it was raised before.
     pub fn name(&self, reviewer: &str, concerns: &mut [Concern]) {
         let mut count = self.count;
-        for concern in concerns {
-            concern.id = match self.find(reviewer, concern) {
+        let known = self.known(reviewer, concerns);
+        for (concern, known) in concerns.iter_mut().zip(known) {
+            concern.id = match known {
                 Some(known) => known.what.id.clone(),
                 None => {
                     count += 1;
@@ -174,17 +226,46 @@ impl Ledger {
         }
     }
 
-    /// A settled concern that is raised again with nothing new to show for it.
+    /// For each concern of a verdict: the settled one that it is again, with nothing new to show for
+    /// it. What is settled is not argued again.
+    fn stale(&self, reviewer: &str, concerns: &[Concern]) -> Vec<Option<&Entry>> {
+        let known = self.known(reviewer, concerns).into_iter();
+        let settled = known.zip(concerns).map(|(known, concern)| {
+            let settled = known.filter(|known| known.settled.is_some());
+            // An answer that can't be read says nothing, and so nothing for the work either.
+            let settled = settled.filter(|_| concern.category != UNREADABLE);
+            settled.filter(|known| same(&known.what.evidence, &concern.evidence))
+        });
+        settled.collect()
+    }
+
+    /// A settled concern that is raised again with nothing new to show for it, and nothing besides.
     #[must_use]
     pub fn argued_again(&self, reviewer: &str, concerns: &[Concern]) -> Option<&Entry> {
-        let stale = |concern: &Concern| {
-            let known = self.find(reviewer, concern).filter(|known| known.settled.is_some())?;
-            let same_evidence = same(&known.what.evidence, &concern.evidence);
-            same_evidence.then_some(known)
-        };
-        let first = concerns.first().and_then(stale);
-        // Where there is something else besides, that is what counts.
-        first.filter(|_| concerns.iter().all(|concern| stale(concern).is_some()))
+        let stale = self.stale(reviewer, concerns);
+        stale.iter().all(Option::is_some).then_some(*stale.first()?)?
+    }
+
+    /// Takes out of a verdict what is settled and comes without anything new, and gives its names.
+    /// Where that was all, there is nothing left against the work.
+    pub fn set_aside(&self, reviewer: &str, said: &mut VerdictSubmitted) -> Vec<String> {
+        let stale = self.stale(reviewer, &said.concerns);
+        let names: Vec<Option<String>> =
+            stale.iter().map(|entry| entry.map(|entry| entry.what.id.clone())).collect();
+        let mut kept = names.iter().map(Option::is_none);
+        said.concerns.retain(|_| kept.next().unwrap_or(true));
+        let names: Vec<String> = names.into_iter().flatten().collect();
+        if !names.is_empty() && said.concerns.is_empty() {
+            said.verdict = Verdict::Pass;
+        }
+        names
+    }
+
+    pub(crate) fn note(&mut self, said: Said) {
+        self.verdicts.push(said);
+        if self.verdicts.len() > MOST_VERDICTS {
+            self.verdicts.remove(0);
+        }
     }
 
     pub(crate) fn raise(&mut self, reviewer: &str, turn: u32, iteration: u32, concern: &Concern) {
@@ -238,6 +319,11 @@ impl Ledger {
 
 /// Whether two texts say the same, by their words.
 fn same(one: &str, other: &str) -> bool {
+    common(one, other) >= SAME_WORDS
+}
+
+/// The share of words that two texts have in common.
+fn common(one: &str, other: &str) -> f64 {
     let words = |text: &str| -> std::collections::BTreeSet<String> {
         text.split(|c: char| !c.is_alphanumeric())
             .filter(|word| !word.is_empty())
@@ -246,13 +332,13 @@ fn same(one: &str, other: &str) -> bool {
     };
     let (one, other) = (words(one), words(other));
     if one.is_empty() || other.is_empty() {
-        return one == other;
+        return if one == other { 1.0 } else { 0.0 };
     }
     let common = one.intersection(&other).count();
     let all = one.union(&other).count();
     #[expect(clippy::cast_precision_loss, reason = "counts of words")]
     let share = common as f64 / all as f64;
-    share >= SAME_WORDS
+    share
 }
 
 #[cfg(test)]
@@ -321,5 +407,66 @@ mod tests {
         let news = Concern { evidence: "b.rs:9 panics now".into(), ..again.clone() };
         assert_eq!(ledger.argued_again("codex", &[news]), None);
         assert_eq!(ledger.argued_again("codex", &[again, concern("New", "x")]), None);
+        assert_eq!(ledger.argued_again("codex", &[]), None);
+    }
+
+    fn fail(concerns: &[Concern]) -> VerdictSubmitted {
+        let via = crate::event::Via::Tool;
+        let verdict = if concerns.is_empty() { Verdict::Pass } else { Verdict::Fail };
+        VerdictSubmitted { verdict, concerns: concerns.to_vec(), summary: None, via }
+    }
+
+    /// What a reviewer says in a round, and what its concerns are called.
+    fn raised(ledger: &mut Ledger, turn: u32, concerns: &[Concern]) -> Vec<String> {
+        let mut concerns = concerns.to_vec();
+        ledger.name("claude", &mut concerns);
+        for one in &concerns {
+            ledger.raise("claude", turn, turn, one);
+        }
+        ledger.settle("claude", turn, turn);
+        concerns.into_iter().map(|one| one.id).collect()
+    }
+
+    #[test]
+    fn two_concerns_that_are_much_alike_stay_two() {
+        let empty = concern("There is no test for the empty list in add", "a.rs:1");
+        let full = concern("There is no test for the full list in add", "a.rs:9");
+        let mut ledger = Ledger::default();
+        assert_eq!(raised(&mut ledger, 1, &[empty.clone(), full.clone()]), ["C1", "C2"]);
+        assert_eq!(raised(&mut ledger, 2, &[empty.clone(), full.clone()]), ["C1", "C2"]);
+        assert_eq!(raised(&mut ledger, 3, &[full.clone(), empty.clone()]), ["C2", "C1"]);
+        assert_eq!(ledger.open().len(), 2);
+        // One of them is met, and only that one is settled.
+        assert_eq!(raised(&mut ledger, 4, std::slice::from_ref(&empty)), ["C1"]);
+        let settled: Vec<&str> = ledger.settled().iter().map(|one| one.what.id.as_str()).collect();
+        assert_eq!(settled, ["C2"]);
+        // What is like both is the open one; and a third one is a new one.
+        let like = concern("There is still no test for the list in add", "a.rs:1");
+        assert_eq!(raised(&mut ledger, 5, std::slice::from_ref(&like)), ["C1"]);
+        let again = |name: &str| Concern { again: Some(name.into()), ..like.clone() };
+        assert_eq!(raised(&mut ledger, 6, &[again("C1"), again("C1"), full]), ["C1", "C3", "C2"]);
+    }
+
+    #[test]
+    fn what_is_settled_does_not_count_unless_there_is_something_new() {
+        let (docs, test) = (concern("No docs", "README.md:1"), concern("No test", "a.rs:1"));
+        let mut ledger = Ledger::default();
+        raised(&mut ledger, 1, std::slice::from_ref(&docs));
+        raised(&mut ledger, 2, std::slice::from_ref(&test));
+        // Something else besides: that is what counts.
+        let mut mixed = fail(&[docs.clone(), test.clone()]);
+        assert_eq!(ledger.set_aside("claude", &mut mixed), ["C1"]);
+        assert_eq!((mixed.verdict, &mixed.concerns), (Verdict::Fail, &vec![test.clone()]));
+        // Nothing besides: nothing is left.
+        let mut only = fail(std::slice::from_ref(&docs));
+        assert_eq!(ledger.set_aside("claude", &mut only), ["C1"]);
+        assert_eq!((only.verdict, only.concerns.len()), (Verdict::Pass, 0));
+        // What is open, or has something new to show, is argued.
+        let news = Concern { evidence: "guide.md:9 is gone now".into(), ..docs };
+        for concerns in [vec![test], vec![news], vec![]] {
+            let mut said = fail(&concerns);
+            assert!(ledger.set_aside("claude", &mut said).is_empty());
+            assert_eq!(said, fail(&concerns));
+        }
     }
 }

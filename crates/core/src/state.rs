@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     caps::Caps,
     event::{
-        Body, Event, Failure, ModelReplied, QuotaTold, ReplayEnded, SessionStopped, TurnStarted,
-        WorktreePlanned,
+        Body, Cause, Event, Failure, ModelReplied, QuotaTold, ReplayEnded, SessionStopped,
+        TurnStarted, WorktreePlanned,
     },
     identity::{Identity, Recording},
     payload::Payload,
@@ -31,12 +31,15 @@ use crate::{
 };
 
 pub use crew::{
-    Afterwards, Crew, DeadLetter, ENDS_WITHIN, MOST_ENDS, Member as CrewMember, PROMPT, Posted,
+    Afterwards, Bounds, Crew, DeadLetter, ENDS_WITHIN, MOST_ENDS, Member as CrewMember, PROMPT,
+    Posted,
 };
 pub use notes::{CheckRun, Noted, Notes, TouchedFile};
 pub use path::{Checkpoint, Rewind};
 pub use review::{Bridge, MOST_WAITING, Review, Round, Spent, Waiting};
-pub use tasks::{Entry as TaskEntry, Hand, REMOVED, Standing, Step as TaskStep, Tasks};
+pub use tasks::{
+    Entry as TaskEntry, Hand, OFF_BRANCH, REMOVED, Said, Standing, Step as TaskStep, Tasks,
+};
 pub use turn::{Progress, Proof, ToolCall, Turn};
 pub use vendors::VendorSession;
 
@@ -187,6 +190,7 @@ impl State {
                 self.caps = created.identity.caps;
                 self.identity = Some((*created.identity).clone());
                 self.begin_with_base();
+                self.begin_as_made();
             }
             Body::SessionNamed(named) => self.name = Some(named.name.clone()),
             Body::SessionStarted(started) => {
@@ -242,6 +246,7 @@ impl State {
                 self.apply_to_tasks(event.turn.unwrap_or(self.turn.number), &event.body);
             }
             Body::CrewRaised(_)
+            | Body::CrewEnding(_)
             | Body::MemberJoined(_)
             | Body::MemberLeft(_)
             | Body::MemberStarting(_)
@@ -249,9 +254,12 @@ impl State {
             | Body::MemberIdentified(_)
             | Body::MemberSeen(_)
             | Body::MemberEnded(_)
+            | Body::MemberRestarted(_)
             | Body::MessagePosted(_)
             | Body::MessageFailed(_)
             | Body::TimerFired(_)
+            | Body::ScopeOpened(_)
+            | Body::ScopeClosed(_)
             | Body::ScopeBroken(_) => self.apply_to_crew(event),
             _ => self.apply_to_turn(event),
         }
@@ -283,6 +291,7 @@ impl State {
             cause: Some(started.cause),
             question: event.id.clone(),
             messages: started.messages.clone(),
+            spoke_before: started.cause == Cause::Unfinished && self.turn.spoke,
             open: true,
             ..Turn::default()
         };

@@ -74,7 +74,7 @@ impl Status {
                 Reason::Rewound => Self::Rewound,
                 Reason::HandedOff => Self::HandedOff,
                 Reason::Drifted => Self::Drifted,
-                Reason::Failed => Self::Failed,
+                Reason::Failed | Reason::Refused => Self::Failed,
                 Reason::Disk => Self::Disk,
                 Reason::Unknown => Self::Unknown,
             },
@@ -82,10 +82,11 @@ impl Status {
         }
     }
 
-    /// Whether a resume without a prompt has something to do.
+    /// Whether a resume without a prompt has something to do. What a person has set aside is gone on
+    /// with only where it is named.
     #[must_use]
     pub fn is_resumable(self) -> bool {
-        !matches!(self, Self::Completed | Self::Running | Self::Rewound)
+        !matches!(self, Self::Completed | Self::Running | Self::Rewound | Self::Discarded)
     }
 }
 
@@ -144,15 +145,7 @@ mod tests {
             branch: None,
             ..CrewRaised::default()
         };
-        let crew = Crew {
-            raised,
-            members: Vec::new(),
-            left: Vec::new(),
-            dead: Vec::new(),
-            dead_total: 0,
-            timers: Vec::new(),
-            scope_broken: 0,
-        };
+        let crew = Crew { raised, ..Crew::default() };
         let mut state = State { phase: Phase::Running, ..State::default() };
         assert_eq!(Status::of(&state, false), Status::Crashed);
         state.crew = Some(crew);

@@ -31,7 +31,8 @@ pub use step::{Said, Step, StepKind};
 pub use totals::Totals;
 pub use word::{NoStep, Search};
 
-/// The fold. Holds what is open, never what is past: the length of a session does not matter.
+/// The fold. Holds what is open, and of what is past only what each turn ended with: how many steps
+/// a turn has does not matter.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     next: u64,
@@ -200,7 +201,9 @@ impl Steps {
                 self.abandon();
                 let turn = event.turn.unwrap_or_default();
                 self.ends.push((turn, self.frontier.clone()));
-                // Nothing more is said of its steps: here the fold can be taken up again.
+                // Nothing more is said of its steps: here the fold can be taken up again, by one
+                // that does not know who has answered in this turn.
+                self.model = None;
                 self.release(each);
             }
             Body::SessionStopped(_) => self.seal(each),

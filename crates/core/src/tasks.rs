@@ -10,7 +10,7 @@ mod prd;
 pub mod prompt;
 pub mod stop;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, path::Path};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,15 @@ pub const OVERVIEW: &str = "overview.md";
 
 /// The name of a list that is one file.
 pub const PRD: &str = "prd.json";
+
+/// The one place of a list that can be named in two ways: by its directory, or by the `prd.json` in it.
+#[must_use]
+pub fn place(path: &Path) -> &Path {
+    match path.file_name() {
+        Some(name) if name == PRD => path.parent().unwrap_or(path),
+        _ => path,
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct List {

@@ -13,7 +13,10 @@
 
 use std::path::{Path, PathBuf};
 
-use segue_core::{Identity, SessionId, State, identity::Recording};
+use segue_core::{
+    Identity, SessionId, State,
+    identity::{Base, Mode, Recording},
+};
 
 use crate::{
     disk::Disk,
@@ -41,6 +44,17 @@ pub struct Layer {
     pub after: u32,
     /// How many steps the parts before it have.
     pub steps: u64,
+    /// What it is told of the parts before it is what it does again.
+    pub rerun: bool,
+    /// What it says of the parts before it.
+    pub base: Option<Base>,
+}
+
+impl Layer {
+    /// A journal up to here, which begins on its own.
+    fn first(dir: PathBuf, id: SessionId, end: u64) -> Self {
+        Self { dir, id, end, after: 0, steps: 0, rerun: false, base: None }
+    }
 }
 
 impl Session {
@@ -50,13 +64,7 @@ impl Session {
             return Err(Error::NotASession { dir: self.dir().to_owned() });
         };
         let disk = &**self.disk();
-        let mut layer = Layer {
-            dir: self.dir().to_owned(),
-            id: self.id(),
-            end: self.position().offset,
-            after: 0,
-            steps: 0,
-        };
+        let mut layer = Layer::first(self.dir().to_owned(), self.id(), self.position().offset);
         if self.state().base().is_none() {
             return Ok(vec![layer]);
         }
@@ -75,18 +83,24 @@ impl Session {
             }
             layer.after = base.turn;
             layer.steps = base.steps;
+            layer.base = Some(base.clone());
+            layer.rerun = is_rerun(&identity);
             let end = base.offset;
             identity = identity_of(disk, &dir)?;
-            layers.push(std::mem::replace(
-                &mut layer,
-                Layer { dir, id: from, end, after: 0, steps: 0 },
-            ));
+            layers.push(std::mem::replace(&mut layer, Layer::first(dir, from, end)));
             if layers.len() > MOST {
                 return Err(Error::Base { dir: layer.dir, from, what: "begins with itself" });
             }
         }
         layers.push(layer);
         Ok(layers)
+    }
+
+    /// The first step of its own work. In a rerun, and in whatever comes from one, what is before it
+    /// is another's work: it was told of it, and did it again.
+    pub fn first_own_step(&self) -> Result<u64> {
+        let layers = self.layers()?;
+        Ok(layers.iter().find(|layer| layer.rerun).map_or(0, |layer| layer.steps))
     }
 
     /// The layer that a turn is told in.
@@ -146,9 +160,13 @@ impl Session {
 
 /// The session that one begins with a part of.
 #[must_use]
-pub fn begun_from(identity: &Identity) -> Option<(SessionId, &segue_core::identity::Base)> {
+pub fn begun_from(identity: &Identity) -> Option<(SessionId, &Base)> {
     let lineage = identity.lineage.as_ref()?;
     Some((lineage.from, lineage.base.as_ref()?))
+}
+
+fn is_rerun(identity: &Identity) -> bool {
+    identity.lineage.as_ref().is_some_and(|lineage| lineage.mode == Some(Mode::Rerun))
 }
 
 fn dir_of_base(disk: &dyn Disk, dir: &Path, from: SessionId) -> PathBuf {

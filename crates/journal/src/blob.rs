@@ -1,7 +1,8 @@
 //! Payloads that are too long for a journal line, by content: `blobs/ab/cdef…`, zstd.
 //!
 //! A blob is on the disk before the line that names it, and is never changed, so the same text is
-//! stored once and a name always leads to the text that it was made from.
+//! stored once and a name always leads to the text that it was made from. What has become of one that
+//! does not is told when it is read; and whoever has the text again makes it whole.
 
 use std::path::{Path, PathBuf};
 
@@ -39,8 +40,8 @@ fn put(disk: &dyn Disk, session: &Path, bytes: &[u8]) -> Result<String> {
     let dir = parent(&path);
     let blobs = parent(dir);
     // Every name is synced, also one that is there: whoever made it may have died, or have met an
-    // error, before it was.
-    if disk.exists(&path) {
+    // error, before it was. One that is no longer what its name says is written again.
+    if disk.exists(&path) && get(disk, session, &hash).is_ok() {
         disk.sync_dir(dir).at(dir)?;
     } else {
         disk.create_dir_all(dir).at(dir)?;

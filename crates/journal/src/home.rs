@@ -203,6 +203,21 @@ impl Home {
         self.write_whole(new, self.new_id(clock)?, dir, clock)
     }
 
+    /// Sets a session aside that is a part of another one and can't be gone on with, so that another
+    /// can take its place. Nothing of it is removed. Returns where it is then.
+    pub fn set_aside_within(&self, dir: &Path) -> Result<PathBuf> {
+        let above = parent(dir);
+        let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let mut names = (1..).map(|n| above.join(format!(".{name}.damaged-{n}")));
+        let free = |path: &PathBuf| !self.disk.exists(path);
+        let Some(aside) = names.find(free) else {
+            return Err(Error::NotASession { dir: dir.to_owned() });
+        };
+        self.disk.rename(dir, &aside).at(dir)?;
+        self.disk.sync_dir(above).at(above)?;
+        Ok(aside)
+    }
+
     fn new_id(&self, clock: &Clock) -> Result<SessionId> {
         let random = random().at(&self.dir)?;
         let millis = u64::try_from(clock().as_millisecond()).unwrap_or_default();

@@ -119,6 +119,10 @@ pub enum Problem {
     Identity {
         error: Option<Error>,
     },
+    /// It can't be opened at all.
+    Unreadable {
+        error: Error,
+    },
     /// What it begins with is gone, or is no longer what it was.
     Base {
         error: Error,
@@ -135,7 +139,14 @@ impl Problem {
     /// Whether something that had been reported is lost or changed.
     #[must_use]
     pub fn is_loss(&self) -> bool {
-        matches!(self, Self::Damaged(_) | Self::Blob { .. } | Self::Base { .. })
+        let gone = matches!(self, Self::Base { .. } | Self::Unreadable { .. });
+        gone || matches!(self, Self::Damaged(_) | Self::Blob { .. })
+    }
+
+    /// Whether cutting the journal back to what is certain helps.
+    #[must_use]
+    pub fn can_be_cut(&self) -> bool {
+        matches!(self, Self::Damaged(damage) if damage.line > 1)
     }
 }
 
@@ -183,6 +194,19 @@ pub fn verify(session: &Session) -> Result<Report> {
         report.problems.push(Problem::Snapshot);
     }
     Ok(report)
+}
+
+/// Whether everything can be read that the last turn has in blobs.
+pub fn check_last_turn(session: &Session) -> Result<()> {
+    for event in session.newest_first()? {
+        for hash in blobs_in(&event.body) {
+            blob::get(&**session.disk(), session.dir(), &hash)?;
+        }
+        if matches!(event.body, Body::TurnStarted(_)) {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Every blob that an event names, also one of a kind that we do not know.

@@ -186,6 +186,13 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// The first event by itself, where its line is whole. Whether the chain begins with it, only who knows
+/// the session can tell.
+pub(crate) fn first(file: &dyn DiskFile) -> io::Result<Option<Event>> {
+    let line = Lines::new(file, 0).next_raw()?.and_then(|raw| raw.and_then(line::decode).ok());
+    Ok(line.map(|line| line.event).filter(|event| event.seq == 1))
+}
+
 /// The lines of a file as bytes, each with its newline.
 #[derive(Debug)]
 pub(crate) struct Lines<'a> {

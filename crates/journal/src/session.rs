@@ -8,7 +8,8 @@ use std::{
 
 use segue_core::{
     Identity, Packet, Payload, SessionId, State,
-    event::{Draft, Event, JournalRepaired, PacketWritten, VERSION},
+    event::{Body, Draft, Event, JournalRepaired, PacketWritten, VERSION},
+    identity::LoopKind,
 };
 
 use crate::{
@@ -18,7 +19,7 @@ use crate::{
     lock::{self, Holder, Lock},
     packet_file, repair,
     reverse::Reverse,
-    scan::{Ending, Position, Scanner},
+    scan::{self, Ending, Position, Scanner},
     snapshot,
     stream::{self, Stream, Voice},
     writer::{Durability, Writer, WriterThread},
@@ -87,6 +88,18 @@ impl Session {
         &self.dir
     }
 
+    /// What an agent is called for people: a member of a crew that is any command has a name, and
+    /// its command line would stand before everything that it says.
+    #[must_use]
+    pub fn name_of<'a>(&'a self, agent: &'a str) -> &'a str {
+        let kind = self.state.identity.as_ref().map(|found| found.loop_kind);
+        let is_command = agent.starts_with("exec:") || agent.starts_with("acp:");
+        match self.dir.file_name().and_then(|name| name.to_str()) {
+            Some(name) if is_command && kind == Some(LoopKind::Member) => name,
+            _ => agent,
+        }
+    }
+
     #[must_use]
     pub fn state(&self) -> &State {
         &self.state
@@ -99,6 +112,15 @@ impl Session {
 
     /// The sessions within this one, by their places in it: `reviewers/claude`, `members/coder`.
     pub fn parts(&self) -> Result<Vec<(String, Session)>> {
+        let open = |place: String| {
+            let session = Session::open(Arc::clone(&self.disk), &self.dir.join(&place))?;
+            Ok((place, session))
+        };
+        self.places()?.into_iter().map(open).collect()
+    }
+
+    /// Where they are, also of those that can't be opened.
+    pub fn places(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for kind in [REVIEWERS, MEMBERS] {
             let dir = self.dir.join(kind);
@@ -109,10 +131,7 @@ impl Session {
             // A dot first is one that is just being made.
             names.retain(|name| !name.starts_with('.'));
             names.sort_unstable();
-            for name in names {
-                let session = Session::open(Arc::clone(&self.disk), &dir.join(&name))?;
-                found.push((format!("{kind}/{name}"), session));
-            }
+            found.extend(names.into_iter().map(|name| format!("{kind}/{name}")));
         }
         Ok(found)
     }
@@ -121,6 +140,17 @@ impl Session {
     #[must_use]
     pub fn ending(&self) -> &Ending {
         &self.ending
+    }
+
+    /// Refuses a journal of which something that had been reported is gone or changed: what was read of
+    /// it is how the session stood at some other time.
+    pub fn check_whole(&self) -> Result<()> {
+        match &self.ending {
+            Ending::Damaged(damage) => {
+                Err(Error::Damaged { path: self.dir.join(JOURNAL), damage: damage.clone() })
+            }
+            Ending::Clean | Ending::Torn { .. } => Ok(()),
+        }
     }
 
     /// The end of what was read.
@@ -239,6 +269,8 @@ pub enum Mended {
 pub struct LockedSession {
     session: Session,
     snapshot_seq: u64,
+    /// A turn has ended since the cache of the steps was made, which has those of whole turns.
+    turn_ended: bool,
     // In this order: the thread syncs what is left and ends, the lock goes last.
     writer: Writer,
     _thread: WriterThread,
@@ -285,7 +317,8 @@ impl LockedSession {
             mended.push(Mended::Identity);
         }
         let (writer, thread) = Writer::start(file, &path, session.at, clock).at(&path)?;
-        let mut locked = Self { session, snapshot_seq, writer, _thread: thread, _lock: lock };
+        let mut locked =
+            Self { session, snapshot_seq, turn_ended: false, writer, _thread: thread, _lock: lock };
         locked.record(&mended)?;
         Ok((locked, mended))
     }
@@ -313,6 +346,7 @@ impl LockedSession {
         let (events, after) = self.writer.append(drafts, durability)?;
         for event in &events {
             self.session.state.apply(event);
+            self.turn_ended |= matches!(event.body, Body::TurnEnded(_));
         }
         self.session.at = after;
         if durability == Durability::Synced && after.seq >= self.snapshot_seq + SNAPSHOT_EVERY {
@@ -322,12 +356,15 @@ impl LockedSession {
         Ok(events)
     }
 
-    /// Renews `state.json`, which must only ever speak of what is on the disk.
+    /// Renews `state.json`, which must only ever speak of what is on the disk, and `steps.idx`.
     pub fn snapshot(&mut self) -> Result<()> {
         let Session { disk, dir, state, at, .. } = &self.session;
         if at.synced >= at.seq && at.seq > 0 {
             snapshot::write(&**disk, dir, *at, state)?;
             self.snapshot_seq = at.seq;
+            if std::mem::take(&mut self.turn_ended) {
+                self.session.index_steps();
+            }
         }
         Ok(())
     }
@@ -421,15 +458,21 @@ pub(crate) fn open_journal(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskFi
     }
 }
 
-/// The directory's name is the session's id; a copy under another name still has `session.json`.
+/// The directory's name is the session's id; a part, or a copy under another name, has it in
+/// `session.json` and in its first event.
 fn id_of(disk: &dyn Disk, dir: &Path) -> Result<SessionId> {
     let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if let Ok(id) = name.parse() {
         return Ok(id);
     }
-    read_identity(disk, dir)
-        .map(|identity| identity.id)
-        .map_err(|_| Error::NotASession { dir: dir.to_owned() })
+    if let Ok(identity) = read_identity(disk, dir) {
+        return Ok(identity.id);
+    }
+    let path = dir.join(JOURNAL);
+    match scan::first(&*open_journal(disk, dir)?).at(&path)?.map(|event| event.body) {
+        Some(Body::SessionCreated(created)) => Ok(created.identity.id),
+        _ => Err(Error::NotASession { dir: dir.to_owned() }),
+    }
 }
 
 /// `session.json` as it stands on the disk.

@@ -7,7 +7,7 @@
 mod index;
 mod tail;
 
-use std::path::{Path, PathBuf};
+use std::{cell::OnceCell, path::Path, sync::Arc};
 
 use segue_core::{
     SessionId, State,
@@ -19,12 +19,13 @@ use segue_core::{
 pub use self::index::FILE;
 
 use self::{
-    index::{Growing, Index},
+    index::{Growing, Index, WORTH_KEEPING},
     tail::{Met, Tail},
 };
 use crate::{
     base::Layer,
-    error::{At, Error, Result},
+    disk::Disk,
+    error::{Error, Result},
     line::Link,
     scan::Position,
     session::{Session, open_journal},
@@ -40,6 +41,7 @@ pub struct Landmark {
     pub index: u64,
     pub id: StepId,
     pub kind: StepKind,
+    /// Its turn, or the one of the conversation that it comes after.
     pub turn: u32,
     /// Nothing is under way after it.
     pub whole: bool,
@@ -50,6 +52,26 @@ pub struct Landmark {
     batch: u32,
     /// Its turn ended with it.
     turn_end: bool,
+}
+
+impl Landmark {
+    fn ends_turn(&mut self) {
+        self.turn_end = true;
+    }
+
+    /// Whether both say the same. Where the part of a journal ends that is `cut`, nobody there knows
+    /// whether the turn ended too.
+    #[must_use]
+    pub fn agrees(&self, told: &Self, cut: bool) -> bool {
+        let turn_end = if cut { self.turn_end } else { told.turn_end };
+        *self == Self { turn_end, ..told.clone() }
+    }
+
+    /// Its place among the answers to the calls of one reply; else 1.
+    #[must_use]
+    pub fn batch(&self) -> u32 {
+        self.batch
+    }
 }
 
 /// Why a step can't be had.
@@ -68,6 +90,7 @@ pub enum StepError {
 /// The steps of a session in their order. Each is read where it stands.
 #[derive(Debug)]
 pub struct Landmarks {
+    disk: Arc<dyn Disk>,
     /// One for each journal that tells them, the oldest first.
     parts: Vec<Part>,
 }
@@ -75,32 +98,40 @@ pub struct Landmarks {
 /// The steps that one journal tells.
 #[derive(Debug)]
 struct Part {
-    path: PathBuf,
+    layer: Layer,
     first: u64,
     /// The number of the first one after it.
     end: u64,
     index: Option<Index>,
     /// What the index does not have.
     rest: Vec<Landmark>,
+    /// All of them, as the journal tells them, where the index turned out to be damaged.
+    anew: OnceCell<Vec<Landmark>>,
 }
 
 impl Part {
-    fn new(path: PathBuf, first: u64, index: Option<Index>, rest: Vec<Landmark>) -> Self {
+    fn new(layer: &Layer, index: Option<Index>, rest: Vec<Landmark>) -> Self {
+        let first = layer.steps;
         let end = index.as_ref().map_or(first, Index::end) + rest.len() as u64;
-        Self { path, first, end, index, rest }
+        Self { layer: layer.clone(), first, end, index, rest, anew: OnceCell::new() }
     }
 
-    /// Some steps from one of them on: at least one, where it has it.
-    fn read(&self, from: u64, most: usize) -> Result<Vec<Landmark>> {
+    /// Some steps from one of them on: at least one, where it has it. None where the index is not to
+    /// be believed.
+    fn read(&self, from: u64, most: usize) -> Option<Vec<Landmark>> {
         let left = usize::try_from(self.end.saturating_sub(from)).unwrap_or(usize::MAX);
         let most = most.min(left);
+        let some = |all: &[Landmark], first: u64| {
+            let from = usize::try_from(from - first).unwrap_or(usize::MAX);
+            all.iter().skip(from).take(most).cloned().collect()
+        };
+        if let Some(anew) = self.anew.get() {
+            return Some(some(anew, self.first));
+        }
         let kept = self.index.as_ref().map_or(self.first, Index::end);
         match &self.index {
-            Some(index) if from < kept => index.read(from, most).at(&self.path),
-            _ => {
-                let from = usize::try_from(from - kept).unwrap_or(usize::MAX);
-                Ok(self.rest.iter().skip(from).take(most).cloned().collect())
-            }
+            Some(index) if from < kept => index.read(from, most),
+            _ => Some(some(&self.rest, kept)),
         }
     }
 }
@@ -141,8 +172,15 @@ impl Landmarks {
     }
 
     /// The last one that is meant.
-    pub fn rfind(&self, mut fits: impl FnMut(&Landmark) -> bool) -> Result<Option<Landmark>> {
-        let mut end = self.count();
+    pub fn rfind(&self, fits: impl FnMut(&Landmark) -> bool) -> Result<Option<Landmark>> {
+        self.rfind_before(self.count(), fits)
+    }
+
+    fn rfind_before(
+        &self,
+        mut end: u64,
+        mut fits: impl FnMut(&Landmark) -> bool,
+    ) -> Result<Option<Landmark>> {
         while end > 0 {
             let mut start = end.saturating_sub(CHUNK as u64);
             let mut chunk = Vec::new();
@@ -161,9 +199,10 @@ impl Landmarks {
     /// A step by its number, its id or the beginning of one.
     pub fn find(&self, word: &str) -> Result<Landmark, StepError> {
         let mut search = Search::new(word);
-        if let Some(index) = search.index() {
-            let Some(last) = self.count().checked_sub(1) else { return Err(NoStep::Empty.into()) };
-            return self.get(index)?.ok_or(NoStep::Beyond { index, last }.into());
+        if let Some(index) = search.index()
+            && let Some(mark) = self.get(index)?
+        {
+            return Ok(mark);
         }
         for mark in self.iter() {
             let mark = mark?;
@@ -184,34 +223,93 @@ impl Landmarks {
         Ok(ids)
     }
 
-    /// What the last turn up to this one ended with; or was left with, where a fork left it.
-    fn end_of(&self, turn: u32) -> Result<Option<(u32, Vec<StepId>)>> {
+    /// What the last turn up to this one ended with, among so many steps; or was left with, where a
+    /// fork left it.
+    fn end_of(&self, turn: u32, steps: u64) -> Result<Option<(u32, Vec<StepId>)>> {
         let left = |mark: &Landmark| self.parts.iter().any(|part| part.end == mark.index + 1);
-        let end = self.rfind(|mark| mark.turn <= turn && (mark.turn_end || left(mark)))?;
+        let ends = |mark: &Landmark| mark.turn <= turn && (mark.turn_end || left(mark));
+        let end = self.rfind_before(steps, ends)?;
         end.map(|mark| Ok((mark.turn, self.frontier(&mark)?))).transpose()
     }
 
     fn read(&self, from: u64, most: usize) -> Result<Vec<Landmark>> {
-        let part = self.parts.iter().find(|part| from < part.end);
-        part.map_or(Ok(Vec::new()), |part| part.read(from, most))
+        let Some(part) = self.parts.iter().find(|part| from < part.end) else {
+            return Ok(Vec::new());
+        };
+        if let Some(found) = part.read(from, most) {
+            return Ok(found);
+        }
+        let told = self.fold_again(part)?;
+        let _ = part.anew.set(told);
+        Ok(part.read(from, most).unwrap_or_default())
+    }
+
+    /// What the journal says itself. Its cache is damaged, and is made anew by whoever looks next.
+    fn fold_again(&self, part: &Part) -> Result<Vec<Landmark>> {
+        let disk = &*self.disk;
+        let _ = disk.remove_file(&part.layer.dir.join(FILE));
+        let mut told: Vec<Landmark> = Vec::new();
+        let layer = &part.layer;
+        let (from, turn) = (Position::start(layer.id), layer.after);
+        let tail = Tail { layer, from, turn, before: Some((self, part.first)) };
+        tail.fold(disk, &mut Steps::after(layer.base.as_ref()), &mut |met| match met {
+            Met::Step(_, mark) => told.push(mark),
+            Met::TurnEnd(_) => told.last_mut().into_iter().for_each(Landmark::ends_turn),
+        })?;
+        Ok(told)
     }
 }
 
 impl Session {
     /// Every step from the first, those of the session that it begins with included.
     pub fn steps(&self, mut each: impl FnMut(Step)) -> Result<()> {
+        self.told(|step, _| each(step))
+    }
+
+    /// The same, each with where it stands, by the journals alone: no cache is believed.
+    pub fn told(&self, mut each: impl FnMut(Step, Landmark)) -> Result<()> {
         let mut before = Steps::default();
         for layer in self.layers()?.iter().rev() {
-            let mut fold = Steps::after(base_of(self, &layer.dir)?.as_ref()).knowing(before);
-            let tail = Tail { layer, from: Position::start(layer.id), before: None };
-            tail.fold(self, &mut fold, &mut |met| {
-                if let Met::Step(step, _) = met {
-                    each(step);
+            let mut fold = Steps::after(layer.base.as_ref()).knowing(before);
+            let (from, turn) = (Position::start(layer.id), layer.after);
+            let tail = Tail { layer, from, turn, before: None };
+            // Whether its turn ends with a step is said after it.
+            let mut held: Option<(Step, Landmark)> = None;
+            tail.fold(&**self.disk(), &mut fold, &mut |met| match met {
+                Met::Step(step, mark) => {
+                    if let Some((step, mark)) = held.replace((step, mark)) {
+                        each(step, mark);
+                    }
+                }
+                Met::TurnEnd(_) => {
+                    held.iter_mut().for_each(|(_, mark)| mark.ends_turn());
                 }
             })?;
+            if let Some((step, mark)) = held {
+                each(step, mark);
+            }
             before = fold;
         }
         Ok(())
+    }
+
+    /// The steps of the conversation as it is now: without what a rewind has left behind.
+    pub fn steps_on_path(&self, mut each: impl FnMut(Step)) -> Result<()> {
+        self.told(|step, mark| {
+            if self.state().on_path(mark.turn) {
+                each(step);
+            }
+        })
+    }
+
+    /// The steps that lead to one: it and all that it follows from, as a session that begins with
+    /// them tells them. What a rewind had left behind by then is not among them.
+    pub fn closure(&self, base: &Base, mut each: impl FnMut(Step)) -> Result<()> {
+        self.told(|step, mark| {
+            if mark.index < base.steps && base.has_turn(mark.turn) {
+                each(step);
+            }
+        })
     }
 
     /// Finds a step by its index, its id or the beginning of one.
@@ -222,7 +320,8 @@ impl Session {
     /// Where each step ends. The cost is that of what was not in the cache.
     pub fn landmarks(&self) -> Result<Landmarks> {
         let layers = self.layers()?;
-        let mut found = Landmarks { parts: Vec::with_capacity(layers.len()) };
+        let disk = Arc::clone(self.disk());
+        let mut found = Landmarks { disk, parts: Vec::with_capacity(layers.len()) };
         for (at, layer) in layers.iter().enumerate().rev() {
             self.add_layer(layer, &mut found)?;
             // Of another session's steps, no more than what this one begins with.
@@ -233,35 +332,44 @@ impl Session {
         Ok(found)
     }
 
+    /// Brings the cache up to date, so that whoever looks for a step next need not fold a journal.
+    pub(crate) fn index_steps(&self) {
+        // Fewer events are fewer steps.
+        if self.position().seq >= WORTH_KEEPING as u64 {
+            // A cache: without it the next look takes longer, and that is all.
+            let _ = self.landmarks();
+        }
+    }
+
     fn add_layer(&self, layer: &Layer, found: &mut Landmarks) -> Result<()> {
         let disk = &**self.disk();
         let path = layer.dir.join(FILE);
-        let base = base_of(self, &layer.dir)?;
-        let first = base.as_ref().map_or(0, |base| base.steps);
         let journal = open_journal(disk, &layer.dir)?;
-        let (index, from) = match Index::open(disk, &path, first, &*journal) {
+        let (index, from) = match Index::open(disk, &path, layer.steps, &*journal) {
             Some((index, at)) => (Some(index), at),
             None => (None, Position::start(layer.id)),
         };
         let indexed = index.is_some();
-        found.parts.push(Part::new(path.clone(), first, index, Vec::new()));
+        found.parts.push(Part::new(layer, index, Vec::new()));
         if from.offset >= layer.end {
             return Ok(());
         }
-        let mut fold = match found.last()?.filter(|_| indexed) {
+        let last = found.last()?.filter(|_| indexed);
+        let turn = last.as_ref().map_or(layer.after, |last| last.turn);
+        let mut fold = match last {
             Some(last) => Steps::at_turn_end(last.index + 1, last.turn, found.frontier(&last)?),
-            None => Steps::after(base.as_ref()),
+            None => Steps::after(layer.base.as_ref()),
         };
         let before = found.parts.last().and_then(|part| part.index.as_ref());
-        let mut growing = Growing::new(disk, &path, first, before);
-        let tail = Tail { layer, from, before: Some(found) };
-        tail.fold(self, &mut fold, &mut |met| match met {
-            Met::Step(step, end) => growing.add(Landmark::new(&step, end)),
+        let mut growing = Growing::new(disk, &path, layer.steps, before);
+        let tail = Tail { layer, from, turn, before: Some((found, found.count())) };
+        tail.fold(disk, &mut fold, &mut |met| match met {
+            Met::Step(_, mark) => growing.add(mark),
             Met::TurnEnd(at) => growing.turn_end(at),
         })?;
         let (index, rest) = growing.finish();
         if let Some(part) = found.parts.pop() {
-            found.parts.push(Part::new(path, first, index.or(part.index), rest));
+            found.parts.push(Part::new(layer, index.or(part.index), rest));
         }
         Ok(())
     }
@@ -279,7 +387,7 @@ impl Session {
         let line = last_line(&*file, mark.end).ok_or_else(no_line)?;
         let path = match self.state().on_path(mark.turn) {
             true => self.state().path_to(mark.turn),
-            false => self.path_at(mark)?,
+            false => self.path_at(&dir, mark)?,
         };
         Ok(Base {
             seq: mark.seq,
@@ -289,6 +397,7 @@ impl Session {
             path,
             steps: mark.index + 1,
             frontier: marks.frontier(mark)?,
+            retained: None,
             spent: None,
         })
     }
@@ -300,10 +409,12 @@ impl Session {
         Ok(layer.map_or(self.id(), |layer| layer.id))
     }
 
-    /// The turns of the conversation as they were at a step that a rewind has left behind.
-    fn path_at(&self, mark: &Landmark) -> Result<Vec<Span>> {
+    /// The turns of the conversation as they were at a step that a rewind has left behind: by the
+    /// journal that tells it.
+    pub fn path_at(&self, dir: &Path, mark: &Landmark) -> Result<Vec<Span>> {
+        let teller = Session::open(Arc::clone(self.disk()), dir)?;
         let mut state = State::default();
-        self.for_each(|event| {
+        teller.for_each(|event| {
             if event.seq <= mark.seq {
                 state.apply(&event);
             }
@@ -311,24 +422,14 @@ impl Session {
         Ok(state.path_to(mark.turn))
     }
 
-    /// What the first steps cost when they were made.
-    pub fn spent(&self, steps: u64) -> Result<Accounts> {
-        let mut accounts = Accounts::default();
-        self.steps(|step| {
-            if step.index < steps {
-                accounts.usage += step.usage;
-                accounts.cost_micros += step.cost.unwrap_or_default();
-            }
+    /// How many steps lead to where another session begins, and what they cost when they were made.
+    pub fn spent(&self, base: &Base) -> Result<(u64, Accounts)> {
+        let (mut count, mut accounts) = (0, Accounts::default());
+        self.closure(base, |step| {
+            count += 1;
+            accounts.usage += step.usage;
+            accounts.cost_micros += step.cost.unwrap_or_default();
         })?;
-        Ok(accounts)
+        Ok((count, accounts))
     }
-}
-
-/// What the session in a directory begins with.
-fn base_of(session: &Session, dir: &Path) -> Result<Option<Base>> {
-    if dir == session.dir() {
-        return Ok(session.state().base().cloned());
-    }
-    let identity = crate::base::identity_of(&**session.disk(), dir)?;
-    Ok(identity.lineage.and_then(|lineage| lineage.base))
 }

@@ -171,6 +171,35 @@ fn a_broken_session_json_is_written_again_from_the_journal_and_kept() {
 }
 
 #[test]
+fn a_part_without_a_session_json_is_known_by_its_first_event() {
+    let temp = tempfile::tempdir().unwrap();
+    let part = written(temp.path()).join("reviewers/critic");
+    home(temp.path()).create_within(&part, new("judge"), &system_clock()).unwrap();
+    let id = open(&part).id();
+    for broken in [None, Some("{"), Some(""), Some("{}")] {
+        match broken {
+            Some(text) => fs::write(part.join("session.json"), text).unwrap(),
+            None => fs::remove_file(part.join("session.json")).unwrap(),
+        }
+        assert_eq!(open(&part).id(), id, "{broken:?}");
+        let (locked, mended) = open(&part).lock(&me(), system_clock()).unwrap();
+        drop(locked);
+        assert_eq!(mended, [Mended::Identity], "{broken:?}");
+    }
+    // Without either it is nobody's; what there is of it makes room for another one.
+    fs::write(part.join("session.json"), "{").unwrap();
+    fs::write(part.join("journal.jsonl"), "").unwrap();
+    let disk = std::sync::Arc::new(segue_journal::RealDisk);
+    assert!(matches!(Session::open(disk, &part), Err(Error::NotASession { .. })));
+    let aside = home(temp.path()).set_aside_within(&part).unwrap();
+    assert_eq!(fs::read_to_string(aside.join("session.json")).unwrap(), "{");
+    home(temp.path()).create_within(&part, new("judge"), &system_clock()).unwrap();
+    assert_ne!(open(&part).id(), id);
+    let whole = open(part.parent().and_then(std::path::Path::parent).unwrap());
+    assert_eq!(whole.places().unwrap(), ["reviewers/critic"]);
+}
+
+#[test]
 fn the_second_writer_is_told_who_the_first_is() {
     let temp = tempfile::tempdir().unwrap();
     let home = home(temp.path());
@@ -219,6 +248,13 @@ fn long_payloads_are_in_blobs_and_a_changed_blob_is_found() {
     fs::remove_file(&blob).unwrap();
     let report = repair::verify(&session).unwrap();
     assert!(matches!(&report.problems[..], [Problem::Blob { line: 1, .. }]), "{report:?}");
+    // Whoever has the text again makes it whole, whatever has become of it.
+    for broken in [&b""[..], b"garbage"] {
+        fs::write(&blob, broken).unwrap();
+        let (locked, _) = open(&dir).lock(&me(), system_clock()).unwrap();
+        assert_eq!(locked.payload(&long).unwrap().blob.as_ref(), Some(&hash));
+        assert_eq!(repair::verify(locked.session()).unwrap().problems.len(), 0);
+    }
 }
 
 #[test]

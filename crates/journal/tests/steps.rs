@@ -160,7 +160,7 @@ fn the_index_says_what_the_journal_says() {
     turns(&mut session, 100);
     let all = agrees(&dir);
     let second = fs::read(&index).unwrap();
-    let records = first.len() - first.len() % 58;
+    let records = first.len() - first.len() % 62;
     assert!(second.len() > first.len() && second[..records] == first[..records]);
 
     fs::remove_file(&index).unwrap();
@@ -170,6 +170,35 @@ fn the_index_says_what_the_journal_says() {
     fs::write(&index, &first).unwrap();
     assert_eq!(agrees(&dir), all, "what is old is gone on from");
     assert_eq!(temporaries(&dir), 0);
+}
+
+#[test]
+fn whoever_writes_leaves_an_index_behind() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    let dir = session.session().dir().to_owned();
+    let index = dir.join(steps::FILE);
+    // While it works, with the snapshot: a kill leaves not more to fold than that.
+    turns(&mut session, 760);
+    let first = fs::read(&index).unwrap();
+    turns(&mut session, 200);
+    assert_eq!(fs::read(&index).unwrap(), first);
+    // And when it lets go.
+    drop(session);
+    let last = fs::read(&index).unwrap();
+    assert!(last.len() > first.len());
+    assert_eq!(agrees(&dir).len(), 960 * 6);
+    // Where no turn has ended, nothing is looked at.
+    fs::remove_file(&index).unwrap();
+    let (mut session, _) = open(&dir).lock(&support::me(), system_clock()).unwrap();
+    prompt(&mut session, "more");
+    drop(session);
+    assert!(!index.exists());
+    let (mut session, _) = open(&dir).lock(&support::me(), system_clock()).unwrap();
+    end(&mut session);
+    drop(session);
+    assert!(fs::read(&index).unwrap().len() > last.len());
+    agrees(&dir);
 }
 
 #[test]
@@ -269,10 +298,11 @@ fn what_is_said_later_of_a_steps_cost_goes_with_it() {
     session.append(draft, Durability::Soon).unwrap();
     say(&mut session, "done");
     end(&mut session);
-    let (spent, at) = (open(session.session().dir()).spent(3).unwrap(), 2);
-    assert_eq!(spent.usage.total(), 73);
-    let fork = fork(tmp.path(), &session, at);
-    assert_eq!(open(fork.session().dir()).spent(3).unwrap(), spent);
+    let fork = fork(tmp.path(), &session, 2);
+    let base = fork.state().base().unwrap();
+    let (count, spent) = open(session.session().dir()).spent(base).unwrap();
+    assert_eq!((count, spent.usage.total()), (3, 73));
+    assert_eq!(open(fork.session().dir()).spent(base).unwrap(), (count, spent));
 }
 
 #[test]
@@ -284,4 +314,92 @@ fn where_the_index_cant_be_kept_every_step_is_found_all_the_same() {
     assert_eq!(agrees(session.session().dir()).len(), 2400);
     assert_eq!(temporaries(session.session().dir()), 0);
     assert_eq!(marks(&open(session.session().dir())).len(), 2400);
+}
+
+#[test]
+fn a_damaged_index_is_never_believed() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    let dir = session.session().dir().to_owned();
+    turns(&mut session, 90);
+    let told = marks(&open(&dir));
+    let index = dir.join(steps::FILE);
+    let whole = fs::read(&index).unwrap();
+    assert_eq!(marks(&open(&dir)), told, "by the index now");
+    // Every byte of a step, every byte of what the index was made of, and some besides.
+    let (step, foot) = (40 * 62..41 * 62, whole.len() - 52..whole.len());
+    let rest = (0..whole.len()).step_by(1999);
+    for at in step.chain(foot).chain(rest) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1 << (at % 8);
+        fs::write(&index, &bytes).unwrap();
+        assert_eq!(marks(&open(&dir)), told, "byte {at}");
+        // Whoever looks next makes it anew.
+        assert_eq!(open(&dir).landmarks().unwrap().get(40).unwrap().as_ref(), Some(&told[40]));
+        assert!(fs::read(&index).unwrap() == whole, "byte {at}");
+    }
+    // A step that stands in another one's place.
+    let mut bytes = whole.clone();
+    bytes.copy_within(40 * 62..41 * 62, 41 * 62);
+    fs::write(&index, &bytes).unwrap();
+    assert_eq!(open(&dir).landmarks().unwrap().get(41).unwrap().as_ref(), Some(&told[41]));
+}
+
+#[test]
+fn a_rewind_goes_back_to_what_only_a_damaged_index_knows() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    turns(&mut session, 100);
+    agrees(session.session().dir());
+    let mut second = fork(tmp.path(), &session, 299);
+    turns(&mut second, 90);
+    agrees(second.session().dir());
+    rewind(&mut second, 20);
+    turns(&mut second, 1);
+    rewind(&mut second, 60);
+    turns(&mut second, 1);
+    let steps = told(&open(second.session().dir()));
+    for one in [&session, &second] {
+        let index = one.session().dir().join(steps::FILE);
+        let mut bytes = fs::read(&index).unwrap();
+        bytes.iter_mut().step_by(62).for_each(|byte| *byte ^= 1);
+        fs::write(&index, &bytes).unwrap();
+    }
+    assert_eq!(agrees(second.session().dir()), steps);
+}
+
+#[test]
+fn what_leads_to_a_step_is_without_what_was_left_behind_by_then() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    turns(&mut session, 3);
+    rewind(&mut session, 1);
+    turns(&mut session, 2);
+    let dir = session.session().dir().to_owned();
+    let leads_to = |dir: &Path, at: u64| {
+        let session = open(dir);
+        let marks = session.landmarks().unwrap();
+        let mark = marks.get(at).unwrap().unwrap();
+        let base = session.base_at(&marks, &mark).unwrap();
+        let mut found = Vec::new();
+        session.closure(&base, |step| found.push(step.index)).unwrap();
+        (found, base)
+    };
+    // Turns 1, 4 and 5; and of what was left behind, turns 1 to 3.
+    let (found, base) = leads_to(&dir, 29);
+    assert_eq!(found, (0..6).chain(18..30).collect::<Vec<_>>());
+    let (count, accounts) = open(&dir).spent(&base).unwrap();
+    assert_eq!((count, accounts.usage.output), (18, 9));
+    assert_eq!(leads_to(&dir, 17).0, (0..18).collect::<Vec<_>>());
+    // Of a fork that goes back behind where it left.
+    let mut fork = fork(tmp.path(), &session, 23);
+    turns(&mut fork, 1);
+    rewind(&mut fork, 1);
+    turns(&mut fork, 1);
+    let (found, _) = leads_to(fork.session().dir(), 35);
+    assert_eq!(found, (0..6).chain(30..36).collect::<Vec<_>>());
+    // What the fork has left behind: its own turn 5 and all that led there.
+    let (found, base) = leads_to(fork.session().dir(), 29);
+    assert_eq!(found, (0..6).chain(18..30).collect::<Vec<_>>());
+    assert_eq!(base.turn, 5);
 }

@@ -3,14 +3,14 @@
 //! Nothing is copied. The new session names the part of the other one's journal that it begins with
 //! ([`segue_core::identity::Base`]); what it costs does not depend on how long that part is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use segue_agents::vendor;
 use segue_core::{
     Body, Packet, Permission,
     caps::Caps,
-    event::{CheckpointTaken, Mark},
-    identity::{How, Identity, Lineage, LoopKind},
+    event::{CheckpointTaken, Mark, Span},
+    identity::{Base, How, Identity, Lineage, LoopKind, Mode},
     packet::Facts,
     steps::{NoStep, Steps},
 };
@@ -24,8 +24,12 @@ use segue_runner::briefing;
 use crate::{keep::Keeper, rewind};
 
 /// What somebody is told besides who does the work again: what is told about it is not there.
-pub const FROM_THE_START: &str = "The files are as they were before any of this work was done: \
+const FROM_THE_START: &str = "The files are as they were before any of this work was done: \
      nothing of what is told about it is there.";
+
+/// The same where nobody has kept how they were.
+const AS_COMMITTED: &str = "The files are as last committed. How they were before this work was \
+     not kept: what is told about it may be there, or not.";
 
 /// Why a session can't be left there.
 #[derive(Debug, thiserror::Error)]
@@ -36,18 +40,23 @@ pub enum BranchError {
     Journal(#[from] segue_journal::Error),
     #[error("{0} can't be read")]
     Unreadable(String),
+    /// Whoever goes on would work in a directory that is not theirs.
+    #[error("{}: {note}", dir.display())]
+    Repository { dir: PathBuf, note: String },
 }
 
 /// A place in a session, thought through: nothing is made yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Branch {
     pub mark: Landmark,
-    /// It is the last step that there is.
+    /// It is the last step of the conversation.
     pub tip: bool,
     pub lineage: Lineage,
     /// What is to be known besides the conversation, which is told by the journal.
     pub packet: Option<Box<Packet>>,
     pub files: Files,
+    /// The session was made from a file of another program: its files never were here.
+    brought: bool,
 }
 
 /// The files that belong to a step.
@@ -72,19 +81,46 @@ impl Files {
 }
 
 /// The last step of the conversation after which nothing is under way.
-const MAIN: &str = "main";
+pub const MAIN: &str = "main";
+
+/// The last step that another session tells.
+pub const BASE: &str = "base";
 
 /// Finds the step that is meant; without a word, the last one after which nothing is under way.
-pub fn find(marks: &Landmarks, word: Option<&str>) -> Result<(Landmark, bool), BranchError> {
+pub fn find(
+    session: &Session,
+    marks: &Landmarks,
+    word: Option<&str>,
+) -> Result<(Landmark, bool), BranchError> {
     let mark = match word.filter(|word| *word != MAIN) {
-        Some(word) => marks.find(word)?,
-        None => {
-            let last = marks.rfind(|mark| mark.whole)?;
-            last.ok_or(NoStep::Empty).map_err(StepError::from)?
-        }
+        Some(word) => match base(session, marks)?.filter(|_| word == BASE) {
+            Some(base) => base,
+            None => marks.find(word)?,
+        },
+        None => main(session, marks)?.ok_or(NoStep::Empty).map_err(StepError::from)?,
     };
-    let tip = mark.index + 1 == marks.count();
+    // What a rewind has left behind comes after nothing.
+    let last = marks.rfind(|mark| session.state().on_path(mark.turn))?;
+    let tip = last.is_some_and(|last| last.index == mark.index);
     Ok((mark, tip))
+}
+
+/// The last step of the conversation after which nothing is under way.
+pub fn main(session: &Session, marks: &Landmarks) -> Result<Option<Landmark>, BranchError> {
+    Ok(marks.rfind(|mark| mark.whole && session.state().on_path(mark.turn))?)
+}
+
+/// The last step that another session tells.
+pub fn base(session: &Session, marks: &Landmarks) -> Result<Option<Landmark>, BranchError> {
+    let last = session.state().base().and_then(|base| base.steps.checked_sub(1));
+    Ok(last.map_or(Ok(None), |last| marks.get(last))?)
+}
+
+/// What a session begins with that leaves this one at a step.
+pub fn base_of(session: &Session, word: Option<&str>) -> Result<Base, BranchError> {
+    let marks = session.landmarks()?;
+    let (mark, _) = find(session, &marks, word)?;
+    Ok(session.base_at(&marks, &mark)?)
 }
 
 /// Thinks through how a new session leaves this one.
@@ -95,16 +131,29 @@ pub fn leave(
     how: How,
 ) -> Result<Branch, BranchError> {
     let marks = session.landmarks()?;
-    let (mark, tip) = find(&marks, word)?;
+    let (mark, tip) = find(session, &marks, word)?;
     let base = session.base_at(&marks, &mark)?;
-    let files = files(session, keeper, &mark, tip)?;
+    let files = files(session, keeper, &mark, tip, &base.path)?;
     let lineage = Lineage {
         step: Some(mark.id.to_string()),
         base: Some(base),
         ..Lineage::new(session.teller(&mark)?, how)
     };
     let packet = packet(session, keeper, &mark, tip, &files)?;
-    Ok(Branch { mark, tip, lineage, packet, files })
+    let brought = was_brought(session)?;
+    Ok(Branch { mark, tip, lineage, packet, files, brought })
+}
+
+/// Whether it was made from a file of another program, or begins with what was.
+fn was_brought(session: &Session) -> Result<bool, BranchError> {
+    let origin = |session: &Session| {
+        session.state().identity.as_ref().is_some_and(|identity| identity.origin.is_some())
+    };
+    match session.base()? {
+        _ if origin(session) => Ok(true),
+        Some(base) => was_brought(&base),
+        None => Ok(false),
+    }
 }
 
 /// The files before the first turn of the conversation, where they were kept.
@@ -113,12 +162,11 @@ pub fn before_all(session: &Session, keeper: &Keeper) -> Option<String> {
     rewind::files_of(session, keeper, 0).ok()
 }
 
-/// The files that the session began with, where they were kept.
+/// What somebody is told who does the work again, and knows what was done the first time: in a
+/// worktree with the files of the start, where they were kept.
 #[must_use]
-pub fn start_of(session: &Session, keeper: &Keeper) -> Option<String> {
-    let commit = session.state().first_checkpoint.as_ref()?.commit.clone()?;
-    let kept = keeper.snapshots().ok()?.exists(&commit).unwrap_or_default();
-    kept.then_some(commit)
+pub fn note_again(files: Option<&str>) -> String {
+    if files.is_some() { FROM_THE_START } else { AS_COMMITTED }.to_owned()
 }
 
 /// What the session is about: what is done again in a rerun.
@@ -160,6 +208,7 @@ pub(crate) fn files(
     keeper: &Keeper,
     mark: &Landmark,
     tip: bool,
+    path: &[Span],
 ) -> Result<Files, BranchError> {
     let state = session.state();
     let known = |commit: &String| {
@@ -186,7 +235,8 @@ pub(crate) fn files(
     if let Some(commit) = kept.filter(known) {
         return Ok(Files::At { commit });
     }
-    let before = state.path_to(mark.turn.saturating_sub(1)).last().map_or(0, |span| span.to);
+    let before = path.iter().rev().find(|span| span.from < mark.turn);
+    let before = before.map_or(0, |span| span.to.min(mark.turn - 1));
     Ok(match rewind::files_of(session, keeper, before) {
         Ok(commit) => Files::Before { commit, turn: before },
         Err(error) => Files::Unknown { why: error.to_string() },
@@ -219,40 +269,59 @@ impl Branch {
         Ok(self.lineage.vendor_mark.is_some())
     }
 
-    /// Whether the new session has a worktree of its own, and which files are brought back there. At
-    /// an earlier step the files were others, and what is in the directory now is not touched.
-    #[must_use]
-    pub fn apart(&self, dir: &Path, asked: bool) -> (bool, Option<String>) {
-        let git = || segue_workspace::identify(dir).is_ok_and(|repo| repo.head.is_some());
-        let worktree = asked || !self.tip && git();
-        (worktree, self.files.commit().map(str::to_owned).filter(|_| worktree))
+    /// Whether the new session has a worktree of its own, in which it begins with the files of the
+    /// step. At an earlier step the files were others, and what is in the directory now is not
+    /// touched.
+    pub fn apart(&mut self, dir: &Path, asked: bool) -> Result<bool, BranchError> {
+        let worktree = asked || !self.tip && has_commit(dir)?;
+        self.lineage.files = self.files.commit().map(str::to_owned).filter(|_| worktree);
+        self.lineage.note = self.note(worktree);
+        Ok(worktree)
     }
 
-    /// A prompt, with what its reader has to know where the files are not those of the step.
-    #[must_use]
-    pub fn told(&self, prompt: String, worktree: bool) -> String {
-        let when = match &self.files {
-            Files::Before { turn: 0, .. } if worktree => "before turn 1".to_owned(),
-            Files::Before { turn, .. } if worktree => format!("at the end of turn {turn}"),
-            _ => return prompt,
-        };
-        format!(
-            "{prompt}\n\nThe files are as they were {when}: what was done to them after that is not there."
-        )
+    /// What is to be known where the files are not those of the step.
+    fn note(&self, worktree: bool) -> Option<String> {
+        let unkept =
+            "How they were at this point was not kept: what is told about them may be so, or not.";
+        Some(match &self.files {
+            Files::At { .. } if worktree => return None,
+            Files::Before { turn: 0, .. } if worktree => "The files are as they were before turn 1: what was done to them after that is not there."
+                    .to_owned(),
+            Files::Before { turn, .. } if worktree => format!(
+                "The files are as they were at the end of turn {turn}: what was done to them after that is not there."
+            ),
+            Files::Unknown { .. } if worktree => format!("The files are as last committed. {unkept}"),
+            Files::Unknown { .. } if self.brought => format!("The files are as they are now. {unkept}"),
+            _ if self.tip => return None,
+            _ => "The files are as they are now: what was done to them after this point is there.".to_owned(),
+        })
     }
 
     /// A session like the one that is left, for somebody to go on in.
     pub fn session(self, source: &Session, with: With) -> Result<NewSession, BranchError> {
         let unreadable = || BranchError::Unreadable(source.dir().display().to_string());
         let identity = source.state().identity.as_ref().ok_or_else(unreadable)?;
-        // Of a session that is only to be looked at, a replay is one too; a fork is somebody's work.
-        let looked_at = identity.sealed && self.lineage.how != How::Forked;
+        // Of a session that is only to be looked at, a replay is one too; a fork and a rerun are
+        // somebody's work.
+        let Lineage { how, mode, .. } = self.lineage;
+        let looked_at = identity.sealed && how != How::Forked && mode != Some(Mode::Rerun);
         let like = With { sealed: with.sealed || looked_at, ..with };
         Ok(NewSession {
             lineage: Some(self.lineage),
             packet: self.packet,
             ..like.session(identity)
         })
+    }
+}
+
+/// Whether a directory is in a repository that a worktree can be made of. Where git does not answer,
+/// nobody knows.
+fn has_commit(dir: &Path) -> Result<bool, BranchError> {
+    let unknown = |note: String| BranchError::Repository { dir: dir.to_owned(), note };
+    let repo = segue_workspace::identify(dir).map_err(|error| unknown(error.to_string()))?;
+    match repo.note {
+        Some(note) if repo.kind != segue_workspace::Kind::NoGit => Err(unknown(note)),
+        _ => Ok(repo.head.is_some()),
     }
 }
 

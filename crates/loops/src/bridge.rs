@@ -22,7 +22,7 @@ use segue_runner::{Halt, Supervisor};
 use crate::{keep::done_with, tools};
 
 /// Room that is kept for what a crew itself has to say.
-pub(crate) const RESERVED: usize = 24;
+const RESERVED: usize = 24;
 
 /// Everybody who can be spoken to, the worker first.
 #[must_use]
@@ -91,17 +91,54 @@ pub fn send(
         ));
     }
     let found = recipients(session.state(), from, to)?;
+    let mut new = Vec::new();
     for to in &found {
+        let (name, text) = (from.to_owned(), text.to_owned());
+        let said = Message::Said { from: name, to: to.clone(), text, occasion };
+        if said_before(session, from, &said)? {
+            continue;
+        }
         let waiting = waiting_for(session, to).map_err(|error| error.to_string())?;
-        // Nothing that was sent is ever dropped: so what can't be kept is not taken.
+        // Nothing that was sent is ever dropped: so what can't be kept is not taken, and what is said
+        // to several is said to all of them or to nobody.
         if waiting.len() >= MOST_WAITING / participants(session.state()).len().max(2) {
             return Err(format!("{to} has {} messages waiting: try again later", waiting.len()));
         }
-        let (from, to, text) = (from.to_owned(), to.clone(), text.to_owned());
-        let said = Message::Said { from, to, text, occasion };
+        new.push(said);
+    }
+    for said in new {
         tools::put(&**session.disk(), session.dir(), &said)?;
     }
     Ok(found)
+}
+
+/// Whether the same was said already on the same occasion, as by a call whose answer got lost. It may
+/// wait in the inbox, or have been recorded from there: in this order, because what goes from the one
+/// to the other is in both for a moment.
+fn said_before(session: &Session, from: &str, said: &Message) -> Result<bool, String> {
+    let ending = tools::ending(said)?;
+    if tools::waits(&**session.disk(), session.dir(), &ending) {
+        return Ok(true);
+    }
+    // An occasion of a crew may be long, and a person's never comes again.
+    if session.state().crew.is_some() || from == PERSON {
+        return Ok(false);
+    }
+    let failed = |error: segue_journal::Error| format!("the session can't be read: {error}");
+    let now = Session::open(Arc::clone(session.disk()), session.dir()).map_err(failed)?;
+    let by_worker = now.state().worker() == from;
+    for event in now.newest_first().map_err(failed)? {
+        match event.body {
+            Body::MessageSent(_) if event.id.as_deref().is_some_and(|id| id.ends_with(&ending)) => {
+                return Ok(true);
+            }
+            // The occasion began here.
+            Body::TurnStarted(_) if by_worker => break,
+            Body::ReviewStarted(_) if !by_worker => break,
+            _ => {}
+        }
+    }
+    Ok(false)
 }
 
 /// A message on its way.
@@ -184,20 +221,42 @@ pub(crate) fn subject(question: &str) -> &str {
     question.split(':').next().unwrap_or(question)
 }
 
+/// Whether there is room for one more. In a crew everybody has a share: nobody who does not read
+/// takes the room of the others.
+pub(crate) fn has_room(state: &State, to: &str) -> bool {
+    let room = MOST_WAITING - RESERVED;
+    let share = state.crew.as_ref().map_or(room, |crew| room / crew.members.len().max(2));
+    let bridge = &state.bridge;
+    bridge.waiting.len() < room && bridge.waiting_for(to).count() < share.max(1)
+}
+
+/// Removes what a writer had recorded that died before its file was gone. The journal knows the last
+/// ids only: so this comes before anything else is recorded. Returns what is new.
+pub(crate) fn settle(supervisor: &Supervisor<'_>) -> Result<Vec<inbox::Waiting>, Halt> {
+    let session = supervisor.session().session();
+    let mut new = Vec::new();
+    for waiting in inbox::waiting(&**session.disk(), session.dir())? {
+        let said = matches!(waiting.message, Message::Said { .. });
+        match supervisor.state().notes.taken_in.contains(&waiting.id) {
+            true if said => done_with(supervisor, &waiting)?,
+            false if said => new.push(waiting),
+            _ => {}
+        }
+    }
+    Ok(new)
+}
+
 /// Records the messages that wait in the inbox.
 pub(crate) fn take_in(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
-    let session = supervisor.session().session();
-    for waiting in inbox::waiting(&**session.disk(), session.dir())? {
+    for waiting in settle(supervisor)? {
         let Message::Said { from, to, text, .. } = &waiting.message else { continue };
         // What there is no room for waits where it is.
-        if supervisor.state().bridge.waiting.len() >= MOST_WAITING - RESERVED {
-            break;
+        if !has_room(supervisor.state(), to) {
+            continue;
         }
-        if !supervisor.state().notes.taken_in.contains(&waiting.id) {
-            let text = supervisor.payload(text)?;
-            let sent = MessageSent { from: from.clone(), to: to.clone(), text };
-            supervisor.commit(Draft::from(sent).about(&waiting.id))?;
-        }
+        let text = supervisor.payload(text)?;
+        let sent = MessageSent { from: from.clone(), to: to.clone(), text };
+        supervisor.commit(Draft::from(sent).about(&waiting.id))?;
         done_with(supervisor, &waiting)?;
     }
     Ok(())
@@ -237,4 +296,110 @@ pub(crate) fn letters(session: &Session, name: &str) -> Result<(String, Vec<Stri
         ids.push(waiting.id.clone());
     }
     Ok((text.join("\n"), ids))
+}
+
+#[cfg(test)]
+mod tests {
+    use segue_core::{
+        Event,
+        event::ReviewStarted,
+        identity::{LoopKind, RepoRef},
+        review::{Seat, Terms},
+    };
+    use segue_journal::{Home, RealDisk, home::NewSession, lock::Holder, system_clock};
+    use segue_runner::{Interrupt, Observer};
+
+    use super::*;
+
+    struct Nobody;
+
+    impl Observer for Nobody {
+        fn event(&mut self, _event: &Event) {}
+    }
+
+    /// A pair of codex, reviewed by claude and gemini.
+    fn pair() -> NewSession {
+        let seat = |name: &str| Seat { name: name.into(), agent: name.into(), model: None };
+        let reviewers = vec![seat("claude"), seat("gemini")];
+        NewSession {
+            repo: RepoRef { id: "r".into(), identity: "/r".into(), head: None, branch: None },
+            workspace: "/r".into(),
+            loop_kind: LoopKind::Pair,
+            agent: "codex".into(),
+            model: None,
+            permission: Default::default(),
+            vendor_args: Vec::new(),
+            prompt: "go".into(),
+            proof: None,
+            proof_secs: None,
+            pair: Some(Terms { reviewers, ..Terms::default() }),
+            tasks: None,
+            caps: Default::default(),
+            lineage: None,
+            packet: None,
+            fallback: Vec::new(),
+            worktree: false,
+            sealed: false,
+            name: None,
+            segue: "0".into(),
+        }
+    }
+
+    fn with_pair(test: impl FnOnce(&mut Supervisor<'_>)) {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = system_clock();
+        let me = Holder { pid: std::process::id(), host: "here".into(), since: clock() };
+        let home = Home::new(Arc::new(RealDisk), dir.path().join("home"));
+        let session = home.create(pair(), &me, &clock).unwrap().0;
+        let mut nobody = Nobody;
+        test(&mut Supervisor::new(session, clock, Interrupt::default(), &mut nobody));
+    }
+
+    fn asked(iteration: u32) -> ReviewStarted {
+        ReviewStarted { iteration, reviewers: vec![], from: None, to: None, files: None }
+    }
+
+    /// Says it, and what was said is recorded at once, as it is while reviewers work.
+    fn say(all: &mut Supervisor<'_>, from: &str, to: &str, text: &str, occasion: u64) -> u64 {
+        let session = all.session().session();
+        let again = send(session, from, to, text, occasion);
+        assert!(again.is_ok(), "{again:?}");
+        take_in(all).unwrap();
+        all.state().bridge.total()
+    }
+
+    #[test]
+    fn the_same_call_again_says_nothing_more_also_when_it_was_recorded_meanwhile() {
+        with_pair(|all| {
+            all.commit(asked(1)).unwrap();
+            assert_eq!(say(all, "claude", "worker", "Look at a.rs", 1), 1);
+            // The answer got lost: however often it is asked.
+            for _ in 0..3 {
+                assert_eq!(say(all, "claude", "worker", "Look at a.rs", 1), 1);
+            }
+            for n in 0..70 {
+                say(all, PERSON, "gemini", "Hello", n);
+            }
+            assert_eq!(say(all, "claude", "worker", "Look at a.rs", 1), 71, "it is long ago");
+            // Another one, to somebody else, in another turn: each says something.
+            assert_eq!(say(all, "gemini", "worker", "Look at a.rs", 1), 72);
+            assert_eq!(say(all, "claude", "all", "Look at a.rs", 1), 73);
+            all.commit(asked(2)).unwrap();
+            assert_eq!(say(all, "claude", "worker", "Look at a.rs", 2), 74);
+        });
+    }
+
+    #[test]
+    fn what_is_said_to_several_is_said_to_all_of_them_or_to_nobody() {
+        with_pair(|all| {
+            let most = (MOST_WAITING / 3) as u64;
+            for n in 0..most {
+                say(all, PERSON, "gemini", "Hello", n);
+            }
+            let full = send(all.session().session(), PERSON, "all", "Hello", most);
+            assert!(full.unwrap_err().starts_with("gemini has 85 messages waiting"));
+            take_in(all).unwrap();
+            assert_eq!(all.state().bridge.total(), most);
+        });
+    }
 }

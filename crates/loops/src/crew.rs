@@ -23,6 +23,8 @@ mod record;
 mod scope;
 mod start;
 mod tell;
+#[cfg(test)]
+mod testing;
 mod timers;
 
 use std::{
@@ -46,7 +48,7 @@ use segue_runner::{
     Halt, Interrupt, Observer, Supervisor, briefing,
     supervisor::stop,
     tmux::{
-        Tmux, TmuxError,
+        self, Tmux, TmuxError,
         seat::{Room, Seat},
     },
 };
@@ -135,10 +137,30 @@ pub fn mark_of(session: &Session) -> String {
     format!("{}-{}", session.id(), &mail::hash(&[&place])[..8])
 }
 
-/// The tmux session of a crew, and what it is called.
+/// The tmux session of a crew, and what it is called: in the server that it was raised in, whatever
+/// this process has around it.
 pub fn room(session: &Session, name: &str, cwd: &Path) -> Result<Room, TmuxError> {
-    let name = format!("segue-{}", segue_runner::tmux::plain_name(name));
-    Ok(Room::new(Tmux::find(cwd)?, &name, &mark_of(session)))
+    let raised = session.state().crew.as_ref().and_then(|crew| crew.raised.tmux.as_deref());
+    let tmux = match raised {
+        Some(socket) => Tmux::find_at(cwd, socket)?,
+        None => Tmux::find(cwd)?,
+    };
+    let name = format!("segue-{}", tmux::plain_name(name));
+    Ok(Room::new(tmux, &name, &mark_of(session)))
+}
+
+/// Where the terminals of a crew are to be that is raised again: where somebody of it still is, else
+/// in the server that is meant from here.
+#[must_use]
+pub fn server(session: &Session, name: &str, cwd: &Path) -> PathBuf {
+    let crew = session.state().crew.as_ref();
+    let before = crew.and_then(|crew| crew.raised.tmux.clone());
+    let still_there = || {
+        let seats = room(session, name, cwd).and_then(|room| room.seats()).unwrap_or_default();
+        let alive = crew.iter().flat_map(|crew| &crew.members).any(chair::is_there);
+        alive || seats.iter().any(|seat| !seat.dead)
+    };
+    before.filter(|_| still_there()).unwrap_or_else(tmux::here)
 }
 
 /// Watches over a crew until it is taken down, or until the watcher is told to leave.
@@ -172,9 +194,13 @@ pub fn watch(
             ),
         };
         let (members, told) = (BTreeMap::new(), Told::default());
+        bridge::settle(&all)?;
+        let orders = mail::settle(&mut all)?;
         let mut watcher = Watcher { all, around, room, members, told };
-        watcher.join_all()?;
+        // Whoever can't even be placed is news too.
         watcher.told.settle(watcher.all.state().crew.as_ref());
+        watcher.join_all()?;
+        watcher.obey_files(orders)?;
         watcher.run()
     });
     match done {
@@ -192,8 +218,10 @@ pub fn watch(
 fn resumed(around: &Around<'_>, session: &Session, phase: Phase) -> SessionResumed {
     let cwd = session.state().workspace().map(PathBuf::from).unwrap_or_default();
     let room = room(session, &around.name, &cwd).ok();
-    let raised = session.state().crew.as_ref().map(|crew| &crew.raised);
-    let plan = raised.map(|raised| plan(session, raised, room.as_ref(), &around.world));
+    let plan = session.state().crew.as_ref().map(|crew| match crew.ending {
+        true => vec!["everybody is ended: it was taken down".to_owned()],
+        false => plan(session, &crew.raised, room.as_ref(), &around.world),
+    });
     SessionResumed {
         by: around.process(),
         caps: session.state().caps,
@@ -213,11 +241,14 @@ impl Watcher<'_, '_> {
                 self.leave();
                 return Ok(End::Left);
             }
-            bridge::take_in(&mut self.all)?;
-            for (order, path) in mail::take_in(&mut self.all)? {
-                self.obey(order)?;
-                mail::taken(&path);
+            if self.all.state().crew.as_ref().is_some_and(|crew| crew.ending) {
+                // Somebody before us has died over it.
+                return self.down();
             }
+            bridge::take_in(&mut self.all)?;
+            let orders = mail::take_in(&mut self.all)?;
+            self.obey_files(orders)?;
+            mail::give_up(&mut self.all)?;
             if let Some(end) = self.asked()? {
                 return Ok(end);
             }
@@ -230,6 +261,14 @@ impl Watcher<'_, '_> {
             let pause = if self.is_expecting() { SOON } else { LATER };
             thread::sleep(pause);
         }
+    }
+
+    fn obey_files(&mut self, orders: Vec<mail::Order>) -> Result<(), Halt> {
+        for order in orders {
+            self.obey(order.what, &order.id)?;
+            mail::taken(&order.path);
+        }
+        Ok(())
     }
 
     fn crew(&self) -> Option<Crew> {
@@ -264,22 +303,23 @@ impl Watcher<'_, '_> {
         };
         self.clear_up(&seats);
         let screens = self.screens(&seats);
-        let names: Vec<String> = self.members.keys().cloned().collect();
+        let names: Vec<String> = match &self.all.state().crew {
+            Some(crew) => crew.in_order().map(|member| member.name.clone()).collect(),
+            None => Vec::new(),
+        };
         for name in names {
             let Some(member) = self.member(&name) else { continue };
             let files = self.reads_files(&member);
-            let look = Look {
-                seat: seats.iter().find(|seat| seat.part == name).cloned(),
-                screen: screens.get(&name).cloned(),
-            };
+            let seat = seats.iter().find(|seat| seat.part == name);
+            let look = Look { seat: seat.cloned(), screen: screens.get(&name).cloned() };
             match (self.members.get_mut(&name), &self.room) {
                 (Some(At::Terminal(chair)), Some(room)) => {
                     chair.look(&mut self.all, &self.around, room, &member, look)?;
-                    let Some(member) =
-                        self.all.state().crew.as_ref().and_then(|crew| crew.member(&name)).cloned()
-                    else {
-                        continue;
-                    };
+                    let Some(crew) = &self.all.state().crew else { continue };
+                    let Some(member) = crew.member(&name).cloned() else { continue };
+                    if let Some(seat) = seat {
+                        chair.mark(crew, room, &member, seat);
+                    }
                     match files {
                         true => mail::hand_out(&mut self.all, &member)?,
                         false => post::attend(chair, &mut self.all, room, &member)?,
@@ -287,6 +327,12 @@ impl Watcher<'_, '_> {
                 }
                 (Some(At::Loop(headless)), _) => {
                     headless.look(&mut self.all, &mut self.around, &member)?;
+                }
+                (Some(At::Nowhere), _) => {
+                    let gone = seat.is_none_or(|seat| seat.dead) && !chair::is_there(&member);
+                    if member.doing == Doing::Unreachable && gone {
+                        self.give_up(&name, "its program has ended".to_owned())?;
+                    }
                 }
                 _ => {}
             }
@@ -342,7 +388,9 @@ fn brief(all: &mut Supervisor<'_>, own: &mut Supervisor<'_>, member: &Member) ->
 
 /// Has the crew itself say something, once for each id.
 fn say(all: &mut Supervisor<'_>, id: &str, to: &str, text: &str) -> Result<(), Halt> {
-    if all.state().bridge.waiting.iter().any(|waiting| waiting.id == id) {
+    let state = all.state();
+    let waits = state.bridge.waiting.iter().any(|waiting| waiting.id == id);
+    if waits || state.notes.taken_in.iter().any(|known| known == id) {
         return Ok(());
     }
     let text = all.payload(text)?;

@@ -58,13 +58,13 @@ fn open(session: &Session, dir: &Path, when: Checkpoints) -> Result<Snapshots, S
 /// The ref of a session's checkpoint.
 #[must_use]
 pub fn reference(session: &Session, name: &str) -> String {
-    format!("refs/segue/{}/{name}", session.id())
+    session.id().reference(name)
 }
 
 /// All refs of a session's checkpoints begin like this.
 #[must_use]
 pub fn references(session: &Session) -> String {
-    format!("refs/segue/{}/", session.id())
+    session.id().reference("")
 }
 
 impl Keeper {
@@ -84,8 +84,12 @@ impl Keeper {
         self.snapshots.as_ref().map_err(String::as_str)
     }
 
-    /// Keeps the workspace as it is now.
-    pub fn checkpoint(&self, supervisor: &mut Supervisor<'_>, mark: Mark) -> Result<(), Halt> {
+    /// Keeps the workspace as it is now, or says why it can't.
+    pub fn checkpoint(
+        &self,
+        supervisor: &mut Supervisor<'_>,
+        mark: Mark,
+    ) -> Result<Option<String>, Halt> {
         let turn = supervisor.state().turn.number;
         let session = supervisor.session().session();
         let name = match mark {
@@ -132,9 +136,11 @@ impl Keeper {
                         "not in the checkpoints, for its size or its rights: {names}"
                     ))?;
                 }
-                supervisor.note(taken).map(drop)
+                supervisor.note(taken).map(|_| None)
             }
-            Err(why) => supervisor.note(CheckpointSkipped { mark, why }).map(drop),
+            Err(why) => {
+                supervisor.note(CheckpointSkipped { mark, why: why.clone() }).map(|_| Some(why))
+            }
         }
     }
 

@@ -12,14 +12,14 @@ use segue_core::{
         AgentChanged, Cause, Draft, Mark, Process, Reason, RewindStarted, SessionResumed,
         SessionStarted, SessionStopped,
     },
-    state::Phase,
+    state::{Phase, TaskStep},
 };
 use segue_journal::{
     Clock, Durability, Home, LockedSession, Session, home::NewSession, lock::Holder,
     session::Mended,
 };
 use segue_runner::{
-    Agent, Halt, Interrupt, NATIVE, Observer, Supervisor,
+    Agent, Halt, Interrupt, NATIVE, Observer, Purse, Supervisor,
     native::{Native, NativeConfig},
     process,
     supervisor::stop,
@@ -89,6 +89,8 @@ pub struct Surroundings<'a> {
     pub give_back: bool,
     /// Keep the workspace at the end of every turn.
     pub checkpoints: Checkpoints,
+    /// What it spends together with others, under the same caps.
+    pub purse: Option<Purse>,
 }
 
 impl std::fmt::Debug for Surroundings<'_> {
@@ -181,11 +183,10 @@ fn told_in(session: &Session) -> Option<&Path> {
     Some(identity.workspace.as_path()).filter(|dir| again && dir.is_dir())
 }
 
-/// Starts a session that [`create`] made; with a checkpoint, its files are brought back first.
+/// Starts a session that [`create`] made. The files that it begins with are brought back first.
 pub fn start(
     mut session: LockedSession,
     worker: Worker,
-    back: Option<String>,
     around: Surroundings<'_>,
 ) -> Result<SessionStopped, LaunchError> {
     let recorded = workspace(&session);
@@ -200,9 +201,7 @@ pub fn start(
     let caps = state.caps;
     let agent = worker.agent(session.session(), state.permission(), &workspace, caps)?;
     let started = SessionStarted { by: around.process(), caps };
-    let back = back.map(|commit| rewind::to_files(session.session(), commit));
-    let task = Task { prompt: None, rewind: back };
-    work(session, vec![started.into()], agent, workspace, task, around)
+    work(session, vec![started.into()], agent, workspace, Task::default(), around)
 }
 
 /// A session that was to have a worktree and can't would be resumed outside of one.
@@ -273,6 +272,16 @@ pub struct Resume {
     pub plan: Vec<String>,
 }
 
+impl Resume {
+    /// Whether the next turn is a conversation of its own.
+    fn is_fresh(&self, state: &State) -> bool {
+        let asked = self.prompt.as_ref().is_some_and(|asked| asked.fresh);
+        let step = state.tasks.as_ref().map(|tasks| tasks.step(state.turn.number));
+        // What is open has to be answered first, by somebody who knows what it was.
+        !state.turn.open && (asked || step == Some(TaskStep::Start))
+    }
+}
+
 /// Takes a session over: locks it, ends what its last run left behind, and goes on.
 pub fn resume(
     session: Session,
@@ -291,6 +300,7 @@ pub fn resume(
     }
     let (mut session, what) = session.lock(&around.me, Arc::clone(&around.clock))?;
     mended(&what);
+    let fresh = how.is_fresh(session.state());
     let id = session.session().id().to_string();
     let sweep = process::end_leftovers(&id, SWEEP_LIMIT);
     if !sweep.alive.is_empty() {
@@ -316,8 +326,9 @@ pub fn resume(
     let state = session.state();
     let permission = resumed.permission.unwrap_or_else(|| state.permission());
     let mut agent = worker.agent(session.session(), permission, &workspace, caps)?;
-    // Before a rewind it would remember what is about to be left behind.
-    if how.rewind.is_none() && session.state().rewind.under_way.is_none() {
+    // Before a rewind it would remember what is about to be left behind; and what is begun afresh
+    // needs nothing of what was said before, which may even be unreadable.
+    if how.rewind.is_none() && session.state().rewind.under_way.is_none() && !fresh {
         agent.recall(session.session())?;
     }
     let read = match &how.tasks {
@@ -356,7 +367,8 @@ fn work(
     let panel = Panel { me: me.clone(), segue, interrupt: interrupt.clone() };
     let mut shift = Shift { home, number, workspace, keeper, hire, wait, give_back, agent, panel };
     let (disk, dir) = (Arc::clone(session.session().disk()), session.session().dir().to_owned());
-    let mut supervisor = Supervisor::new(session, Arc::clone(&clock), interrupt, observer);
+    let mut supervisor =
+        Supervisor::new(session, Arc::clone(&clock), interrupt, observer).sharing(around.purse);
     let rewinds = task.rewind.is_some() || supervisor.state().rewind.under_way.is_some();
     let begun = supervisor
         .commit_all(begin)
@@ -455,9 +467,15 @@ fn still(
     mended: impl FnOnce(&[Mended]),
     work: impl FnOnce(&mut Supervisor<'_>, &Keeper, Option<u64>) -> Result<(), Halt>,
 ) -> Result<(), LaunchError> {
-    let (session, what) = session.lock(&around.me, Arc::clone(&around.clock))?;
+    let (mut session, what) = session.lock(&around.me, Arc::clone(&around.clock))?;
     mended(&what);
-    let keeper = Keeper::new(session.session(), workspace, around.checkpoints);
+    // Before it has its worktree, the place that it is known to work in is somebody else's.
+    let workspace = match session.state().worktree {
+        None => worktree::ensure(&mut session, workspace, around.number)?,
+        Some(_) => None,
+    }
+    .unwrap_or_else(|| workspace.to_owned());
+    let keeper = Keeper::new(session.session(), &workspace, around.checkpoints);
     let Surroundings { clock, interrupt, observer, number, .. } = around;
     let mut supervisor = Supervisor::new(session, clock, interrupt, observer);
     match work(&mut supervisor, &keeper, number) {

@@ -9,7 +9,7 @@
 
 use std::io::{self, BufRead, Read, Write};
 
-use segue_agents::{report, vendor::ToolServer};
+use segue_agents::{report, vendor::ToolServer, verdict};
 use serde_json::{Value, json};
 
 use crate::tools::{Desk, Tool};
@@ -65,7 +65,7 @@ fn answer(desk: &Desk, line: &[u8]) -> Option<Value> {
     let method = message.get("method")?.as_str().unwrap_or_default();
     let params = message.get("params").unwrap_or(&Value::Null);
     let result = match method {
-        "initialize" => greeting(params),
+        "initialize" => greeting(desk, params),
         "ping" => json!({}),
         "tools/list" => {
             json!({ "tools": desk.tools().map(shown).collect::<Vec<_>>() })
@@ -83,14 +83,19 @@ fn refusal(id: &Value, code: i64, message: &str) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": message } })
 }
 
-fn greeting(params: &Value) -> Value {
+fn greeting(desk: &Desk, params: &Value) -> Value {
+    // A reviewer is asked for one thing.
+    let instructions = match desk.tool(verdict::TOOL) {
+        Some(_) => verdict::ASK_TOOL,
+        None => report::ASK_TOOL,
+    };
     // It is the same to us whichever it is: nothing that we use differs between them.
     let version = params.get("protocolVersion").and_then(Value::as_str).unwrap_or(VERSION);
     json!({
         "protocolVersion": version,
         "capabilities": { "tools": {} },
         "serverInfo": { "name": ToolServer::NAME, "version": env!("CARGO_PKG_VERSION") },
-        "instructions": report::ASK_TOOL,
+        "instructions": instructions,
     })
 }
 
@@ -252,7 +257,7 @@ mod tests {
 
     #[test]
     fn everybody_has_the_tools_of_their_place() {
-        let names = |kind: &str| -> Vec<String> {
+        let said = |kind: &str, method: &str| -> Value {
             let place = Place::new();
             let identity = json!({
                 "v": 1, "id": segue_core::SessionId::from_parts(1, 1),
@@ -262,8 +267,11 @@ mod tests {
             });
             let path = place.dir.path().join("session.json");
             std::fs::write(path, identity.to_string()).unwrap();
-            let said = place.say(r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
-            let tools = said[0]["result"]["tools"].as_array().unwrap().clone();
+            let line = json!({ "jsonrpc": "2.0", "id": 2, "method": method });
+            place.say(&line.to_string())[0]["result"].clone()
+        };
+        let names = |kind: &str| -> Vec<String> {
+            let tools = said(kind, "tools/list")["tools"].as_array().unwrap().clone();
             tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
         };
         assert_eq!(names("solo"), ["checkpoint"]);
@@ -271,5 +279,12 @@ mod tests {
         assert_eq!(names("pair"), pair);
         let review = [&pair[..], &["submit_verdict"]].concat();
         assert_eq!(names("review"), review);
+        for (kind, asked, not) in [
+            ("pair", "`checkpoint`", "`submit_verdict`"),
+            ("review", "`submit_verdict`", "`checkpoint`"),
+        ] {
+            let told = said(kind, "initialize")["instructions"].as_str().unwrap().to_owned();
+            assert!(told.contains(asked) && !told.contains(not), "{kind}: {told}");
+        }
     }
 }

@@ -5,6 +5,8 @@
 //! into limits and is replaced. Its turns are known by the question that they answer; whatever dies
 //! in between, the question is asked once, and the answer is there to be read.
 
+mod mend;
+
 use std::{
     path::PathBuf,
     sync::{
@@ -31,7 +33,7 @@ use segue_journal::{
     Clock, Home, Session, home::NewSession, inbox, lock::Holder, session::REVIEWERS,
 };
 use segue_runner::{
-    Halt, Interrupt, Observer, Supervisor,
+    Halt, Interrupt, Observer, Purse, Supervisor,
     supervisor::{Activity, stop},
 };
 
@@ -69,6 +71,7 @@ pub(crate) struct Sitting {
     /// Hired already, so that a missing program is known before anybody works.
     pub(crate) worker: Option<Worker>,
     pub(crate) caps: Caps,
+    pub(crate) purse: Purse,
     pub(crate) ledger: Ledger,
     /// It is asked without a memory of the rounds before.
     pub(crate) fresh: bool,
@@ -80,6 +83,8 @@ pub(crate) struct Returned {
     pub(crate) session: Session,
     pub(crate) stopped: ReviewerStopped,
     pub(crate) outcome: Result<VerdictSubmitted, SessionStopped>,
+    /// What it has raised again that is settled, by name: that does not count.
+    pub(crate) set_aside: Vec<String>,
 }
 
 fn dir_of(session: &Session, seat: &Seat) -> PathBuf {
@@ -91,12 +96,28 @@ pub(crate) fn open(session: &Session, seat: &Seat) -> segue_journal::Result<Sess
     Session::open(Arc::clone(session.disk()), &dir_of(session, seat))
 }
 
-/// Makes a reviewer's own session where it is not there yet.
+/// The reviewers that have not spoken because of their limit, each with its own session.
+pub(crate) fn limited(session: &Session) -> segue_journal::Result<Vec<(String, Session)>> {
+    let state = session.state();
+    let missing = state.terms().zip(state.round()).map(|(terms, round)| round.missing(terms));
+    let mut found = Vec::new();
+    for seat in missing.unwrap_or_default() {
+        // One that can't be read is asked in a session of its own.
+        let Ok(theirs) = open(session, seat) else { continue };
+        if theirs.state().stop.as_ref().is_some_and(|stop| stop.reason == Reason::Limit) {
+            found.push((seat.name.clone(), theirs));
+        }
+    }
+    Ok(found)
+}
+
+/// Makes a reviewer's own session where it is not there yet, or can't be gone on with.
 pub(crate) fn prepare(
-    supervisor: &Supervisor<'_>,
+    supervisor: &mut Supervisor<'_>,
     shift: &Shift<'_>,
     seat: &Seat,
 ) -> Result<(), Halt> {
+    mend::make_room(supervisor, shift, seat)?;
     let session = supervisor.session().session();
     let Some(identity) = supervisor.state().identity.clone() else { return Ok(()) };
     let new = NewSession {
@@ -124,8 +145,9 @@ pub(crate) fn prepare(
     Ok(shift.home.create_within(&dir_of(session, seat), new, supervisor.clock())?)
 }
 
-/// What is left of the caps for one reviewer.
-pub(crate) fn caps(all: &State, theirs: &State, now: Timestamp) -> Caps {
+/// What is left of the caps for one reviewer, where all of them have spent this much that the session
+/// has not been told of. The rest is shared out as it is spent: they have one purse.
+pub(crate) fn caps(all: &State, theirs: &State, untold: (u64, u64), now: Timestamp) -> Caps {
     let left = |cap: Option<u64>, used: u64, own: u64| {
         cap.map(|cap| own.saturating_add(cap.saturating_sub(used)))
     };
@@ -137,9 +159,16 @@ pub(crate) fn caps(all: &State, theirs: &State, now: Timestamp) -> Caps {
         reviews: None,
         steps: caps.steps,
         wall_clock_secs: caps.time_left(all, now).map(|left| left.as_secs().max(1)),
-        tokens: left(caps.tokens, all.usage.total(), theirs.usage.total()),
-        cost_micros: left(money, all.cost.0, theirs.cost.0).map(Micros),
+        tokens: left(caps.tokens, all.usage.total() + untold.0, theirs.usage.total()),
+        cost_micros: left(money, all.cost.0 + untold.1, theirs.cost.0).map(Micros),
     }
+}
+
+/// What a reviewer has spent since the session was last told of it: its run may have been killed.
+pub(crate) fn untold(all: &State, name: &str, theirs: &State) -> (u64, u64) {
+    let told = all.review.reviewers.iter().find(|one| one.name == name);
+    let (tokens, cost) = told.map_or((0, 0), |one| (one.usage.total(), one.cost.0));
+    (theirs.usage.total().saturating_sub(tokens), theirs.cost.0.saturating_sub(cost))
 }
 
 /// What the threads of the reviewers have to say.
@@ -250,7 +279,6 @@ impl Chair {
 
     /// One reviewer's part of a round, from wherever its own journal says it is.
     fn sit(&self, mut sitting: Sitting, news: &Sender<News>) -> segue_journal::Result<Returned> {
-        let name = sitting.seat.name.clone();
         let mut worker = sitting.worker.take();
         let mut deaths = 0;
         loop {
@@ -258,7 +286,7 @@ impl Chair {
             let prompt = match next(&session, &sitting)? {
                 Step::Judged(said) => {
                     let done = stop(Reason::Done, "the verdict is given");
-                    return Ok(returned(name, session, &done, Ok(said)));
+                    return Ok(returned(&sitting, session, &done, Ok(said)));
                 }
                 Step::GoOn => None,
                 Step::Ask { text, question } => {
@@ -286,7 +314,7 @@ impl Chair {
                     .filter(|_| is_about(state, &sitting) && has_spoken(state));
                 let said = said.map(|(_, said)| said);
                 let outcome = said.ok_or_else(|| stopped.clone());
-                return Ok(returned(name, session, &stopped, outcome));
+                return Ok(returned(&sitting, session, &stopped, outcome));
             }
         }
     }
@@ -333,6 +361,7 @@ impl Chair {
             wait: self.wait,
             give_back: false,
             checkpoints: Checkpoints::Off,
+            purse: Some(sitting.purse.clone()),
         };
         match launch::resume(session, how, worker, around, |_| {}) {
             Ok(stopped) => stopped,
@@ -414,11 +443,16 @@ fn has_submitted(session: &Session) -> segue_journal::Result<bool> {
 }
 
 fn returned(
-    name: String,
+    sitting: &Sitting,
     session: Session,
     stopped: &SessionStopped,
-    outcome: Result<VerdictSubmitted, SessionStopped>,
+    mut outcome: Result<VerdictSubmitted, SessionStopped>,
 ) -> Returned {
+    let name = sitting.seat.name.clone();
+    let set_aside = match &mut outcome {
+        Ok(said) => sitting.ledger.set_aside(&name, said),
+        Err(_) => Vec::new(),
+    };
     let state = session.state();
     let stopped = ReviewerStopped {
         reviewer: name.clone(),
@@ -432,5 +466,5 @@ fn returned(
         cost_micros: state.cost,
         unpriced_calls: state.unpriced_calls,
     };
-    Returned { name, session, stopped, outcome }
+    Returned { name, session, stopped, outcome, set_aside }
 }

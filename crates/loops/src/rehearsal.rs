@@ -287,8 +287,9 @@ impl Rehearsal {
         let state = supervisor.state();
         let (source, keeper) = (&self.tape.source, &self.keeper);
         let within = state.turn.open && state.turn.calls > 0;
+        let path = &self.tape.recording.path;
         if let (true, Some(last)) = (within, last)
-            && let Ok(Files::At { commit }) = branch::files(source, keeper, last, false)
+            && let Ok(Files::At { commit }) = branch::files(source, keeper, last, false, path)
         {
             bring(supervisor, keeper, &commit)?;
             return Ok(("as they were right then".to_owned(), true));

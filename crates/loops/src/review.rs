@@ -3,7 +3,7 @@
 //! Each step is decided from the journal and leaves an event: a kill between any two of them is a
 //! resume that goes on with the next.
 
-use std::path::PathBuf;
+mod landing;
 
 use segue_agents::{report, verdict};
 use segue_core::{
@@ -11,7 +11,7 @@ use segue_core::{
     caps::Caps,
     event::{
         DoneSignalled, Outcome, ProofReturned, Reason, ReviewStarted, SessionStopped, Verdict,
-        VerdictGiven, WorkCommitted,
+        VerdictGiven,
     },
     identity::LoopKind,
     review::{
@@ -20,11 +20,10 @@ use segue_core::{
     },
     tasks::prompt,
 };
-use segue_runner::{Halt, Supervisor, briefing, supervisor::capped, supervisor::stop};
-use segue_workspace::{
-    Status,
-    worktree::{self, Landing},
-};
+use segue_journal::Session;
+use segue_runner::{Halt, Purse, Supervisor, briefing, supervisor::capped, supervisor::stop};
+
+pub(crate) use landing::commit;
 
 use crate::{
     bridge, keep,
@@ -59,6 +58,28 @@ pub(crate) fn at_turn_end(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
 /// Whether this is a reviewer's session, and its verdict on what it was asked last is there.
 pub(crate) fn has_spoken(state: &State) -> bool {
     state.review.submitted.as_ref().is_some_and(|(turn, _)| *turn == state.turn.number)
+}
+
+/// A verdict that a reviewer has given is its last word, also where its run was killed right after:
+/// the rest of the answer is not asked for.
+pub(crate) fn end_where_judged(
+    supervisor: &mut Supervisor<'_>,
+    shift: &mut Shift<'_>,
+) -> Result<(), Halt> {
+    let state = supervisor.state();
+    let kind = state.identity.as_ref().map(|identity| identity.loop_kind);
+    if kind != Some(LoopKind::Review) || !state.turn.open {
+        return Ok(());
+    }
+    keep::take_in(supervisor)?;
+    if !has_spoken(supervisor.state()) {
+        return Ok(());
+    }
+    shift.settle(supervisor)?;
+    match supervisor.state().turn.open {
+        true => supervisor.end_turn(Outcome::Superseded),
+        false => Ok(()),
+    }
 }
 
 /// The verdict in the block that closes a reviewer's answer, where it has not called the tool.
@@ -141,22 +162,33 @@ pub(crate) fn unfinished(supervisor: &Supervisor<'_>) -> String {
     )
 }
 
+/// Whether the session can't go on where its files are not kept: reviewers judge by what has changed,
+/// and only what was seen is committed.
+pub(crate) fn needs_files(state: &State) -> bool {
+    let reviewed = state.terms().is_some_and(|terms| !terms.reviewers.is_empty());
+    reviewed || state.terms().is_some() && state.worktree.is_some()
+}
+
 /// Puts the worker's turn before the reviewers.
 pub(crate) fn start(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>) -> Result<(), Halt> {
     let state = supervisor.state();
     let first = || state.first_checkpoint.as_ref().and_then(|first| first.commit.clone());
-    let from = state.review.accepted.clone().or_else(first);
+    let from = state.review.last_accepted().map(str::to_owned).or_else(first);
     let to = state.checkpoint.as_ref().and_then(|last| last.commit.clone());
-    let files = match (&from, &to, shift.keeper.snapshots()) {
-        (Some(from), Some(to), Ok(snapshots)) => match snapshots.changes(from, to, 1) {
-            Ok((_, total)) => Some(total as u64),
-            Err(error) => {
-                let message = format!("the diff can't be made: {error}");
-                return Err(stop(Reason::Failed, message).into());
-            }
-        },
-        _ => None,
+    let unmade = |why: &dyn std::fmt::Display| {
+        stop(Reason::Failed, format!("the diff can't be made, so nothing can be reviewed: {why}"))
     };
+    // What nobody can see can't pass.
+    let (Some(start), Some(end)) = (&from, &to) else {
+        let why = match &from {
+            None => "the files were not kept when the work began",
+            Some(_) => "the files were not kept after this turn",
+        };
+        return Err(unmade(&why).into());
+    };
+    let snapshots = shift.keeper.snapshots().map_err(|why| unmade(&why))?;
+    let (_, total) = snapshots.changes(start, end, 1).map_err(|error| unmade(&error))?;
+    let files = Some(total as u64);
     let terms = state.terms().cloned().unwrap_or_default();
     let reviewers = terms.reviewers.iter().map(|seat| seat.name.clone()).collect();
     let started = ReviewStarted { iteration: state.review.iteration, reviewers, from, to, files };
@@ -176,11 +208,13 @@ pub(crate) fn review(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> 
         return Ok(());
     };
     let missing: Vec<Seat> = round.missing(&terms).into_iter().cloned().collect();
-    let mut sittings = Vec::new();
-    for seat in missing {
-        panel::prepare(supervisor, shift, &seat)?;
-        sittings.push(sitting(supervisor, shift, seat)?);
+    for seat in &missing {
+        panel::prepare(supervisor, shift, seat)?;
+        // A run that was killed may have told it something and not come to say so.
+        let theirs = panel::open(supervisor.session().session(), seat)?;
+        bridge::note_heard(supervisor, &seat.name, Some(&theirs))?;
     }
+    let sittings = sittings(supervisor, shift, missing)?;
     let names: Vec<&str> = sittings.iter().map(|sitting| sitting.seat.name.as_str()).collect();
     let what = format!("the review by {}", names.join(" and "));
     let mut stops = Vec::new();
@@ -201,7 +235,7 @@ fn count(
     returned: Returned,
     stops: &mut Vec<SessionStopped>,
 ) -> Result<(), Halt> {
-    let Returned { name, session, stopped, outcome } = returned;
+    let Returned { name, session, stopped, outcome, set_aside } = returned;
     let agent = stopped.agent.clone();
     bridge::take_in(supervisor)?;
     bridge::note_heard(supervisor, &name, Some(&session))?;
@@ -223,11 +257,23 @@ fn count(
     state.review.ledger.name(&name, &mut said.concerns);
     let iteration = state.round().map_or(0, |round| round.iteration);
     let question = question(state.turn.number);
-    let given = VerdictGiven { iteration, reviewer: name, agent, said };
+    if !set_aside.is_empty() {
+        let names = set_aside.join(" and ");
+        supervisor.warn(format!(
+            "{name} raises {names} again: settled before, and nothing new to show for it, so it does \
+             not count"
+        ))?;
+    }
+    let given = VerdictGiven { iteration, reviewer: name, agent, said, set_aside };
     let draft = supervisor.in_turn(given).about(question);
     supervisor.commit(draft)?;
     tasks::ledger::write(supervisor.session().session());
     Ok(())
+}
+
+/// The reviewers that have not spoken because of their limit, each with its own session.
+pub fn limited(session: &Session) -> segue_journal::Result<Vec<(String, Session)>> {
+    panel::limited(session)
 }
 
 /// What a review is known by, here and in the reviewers' own journals.
@@ -235,11 +281,34 @@ pub(crate) fn question(turn: u32) -> String {
     format!("review-{turn}")
 }
 
-/// Everything that a reviewer needs for this round.
+/// Everything that the reviewers need for this round.
+fn sittings(
+    supervisor: &Supervisor<'_>,
+    shift: &mut Shift<'_>,
+    seats: Vec<Seat>,
+) -> Result<Vec<Sitting>, Halt> {
+    let (state, session) = (supervisor.state(), supervisor.session().session());
+    let mut untold = (0, 0);
+    for seat in &seats {
+        let (tokens, cost) = panel::untold(state, &seat.name, panel::open(session, seat)?.state());
+        untold = (untold.0 + tokens, untold.1 + cost);
+    }
+    let purse = Purse::default();
+    let mut sittings = Vec::new();
+    for seat in seats {
+        let mut sitting = sitting(supervisor, shift, seat, untold)?;
+        sitting.purse = purse.shared();
+        sittings.push(sitting);
+    }
+    Ok(sittings)
+}
+
+/// Everything that one of them needs.
 fn sitting(
     supervisor: &Supervisor<'_>,
     shift: &mut Shift<'_>,
     seat: Seat,
+    untold: (u64, u64),
 ) -> Result<Sitting, Halt> {
     let state = supervisor.state();
     let session = supervisor.session().session();
@@ -260,7 +329,8 @@ fn sitting(
         text,
         messages,
         worker: Some(worker),
-        caps: panel::caps(state, theirs.state(), supervisor.now()),
+        caps: panel::caps(state, theirs.state(), untold, supervisor.now()),
+        purse: Purse::default(),
         dir: theirs.dir().to_owned(),
         ledger: state.review.ledger.clone(),
         fresh: state.terms().is_some_and(|terms| terms.case),
@@ -355,91 +425,6 @@ pub(crate) fn with_case(state: &State, text: String) -> String {
         true => format!("{text}\n{}", prompt::ASK_CASE),
         false => text,
     }
-}
-
-/// Puts what passed on the session's own branch. Where a crash came between the commit and its
-/// event, the commit is found by its trailers, and recorded.
-pub(crate) fn commit(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>) -> Result<(), Halt> {
-    let state = supervisor.state();
-    let branch = state.worktree.as_ref().map(|tree| tree.plan.branch.clone()).unwrap_or_default();
-    let seen = state.round().and_then(|round| round.to.clone()).unwrap_or_default();
-    let since = changed_since(shift, &seen)?;
-    if !since.is_empty() {
-        let names = since.iter().take(3).map(|path| path.to_string_lossy().into_owned());
-        let names = names.collect::<Vec<_>>().join(", ");
-        supervisor.warn(format!("changed since the review, and not committed: {names}"))?;
-    }
-    let of_list = tasks::commit_of(supervisor.session().session());
-    let (task, message, trailers) = match of_list {
-        Some((task, message, mut marks)) => {
-            marks.extend(trailers(supervisor));
-            (Some(task), message, marks)
-        }
-        None => (None, title(supervisor)?, trailers(supervisor)),
-    };
-    let landing = Landing {
-        branch: &branch,
-        message: &message,
-        trailers: &trailers,
-        since: &since,
-        seen: &seen,
-        // Each task has a commit of its own, also one that needed no change.
-        even_if_empty: task.is_some(),
-    };
-    let commit = worktree::commit_all(&shift.workspace, &landing).map_err(|error| {
-        stop(Reason::Failed, format!("what passed could not be committed: {error}"))
-    })?;
-    let draft = supervisor.in_turn(WorkCommitted { commit, branch, task, failed: None });
-    supervisor.commit(draft).map(drop)
-}
-
-/// All paths that are not as the reviewers saw them.
-fn changed_since(shift: &Shift<'_>, seen: &str) -> Result<Vec<PathBuf>, Halt> {
-    let snapshots = match shift.keeper.snapshots() {
-        Ok(snapshots) if !seen.is_empty() => snapshots,
-        _ => return Ok(Vec::new()),
-    };
-    let (_, changed, _) = snapshots.differs(seen, usize::MAX).map_err(|error| {
-        let message = format!("what passed can't be compared with what is there: {error}");
-        stop(Reason::Failed, message)
-    })?;
-    let mut paths = Vec::new();
-    for one in changed {
-        paths.push(one.path);
-        // It was there under its old name.
-        if let Status::Renamed { from } = one.status {
-            paths.push(from);
-        }
-    }
-    Ok(paths)
-}
-
-fn title(supervisor: &Supervisor<'_>) -> Result<String, Halt> {
-    let (state, session) = (supervisor.state(), supervisor.session().session());
-    // What was asked for last is what the commit is about.
-    let task = match (state.notes.prompts.last(), &state.identity) {
-        (Some(asked), _) => asked.what.clone(),
-        (None, Some(identity)) => session.text(&identity.prompt)?,
-        (None, None) => String::new(),
-    };
-    let mut lines = task.lines().map(str::trim).filter(|line| !line.is_empty());
-    Ok(lines.next().unwrap_or_default().chars().take(72).collect())
-}
-
-fn trailers(supervisor: &Supervisor<'_>) -> Vec<(&'static str, String)> {
-    let (state, session) = (supervisor.state(), supervisor.session().session());
-    let verdicts = state.round().map(|round| round.verdicts.clone()).unwrap_or_default();
-    let verdicts =
-        verdicts.iter().map(|(name, verdict)| format!("{name} {verdict:?}").to_lowercase());
-    let verdicts = verdicts.collect::<Vec<_>>().join(", ");
-    let mut trailers = Vec::new();
-    if !verdicts.is_empty() {
-        let iteration = state.review.iteration;
-        trailers.push(("Reviewed-by", format!("{verdicts} (iteration {iteration})")));
-    }
-    trailers.push((tasks::SESSION, session.id().to_string()));
-    trailers.push((tasks::TURN, state.turn.number.to_string()));
-    trailers
 }
 
 /// Why it is done, where there was more to it than the agent's word or the proof's.

@@ -91,8 +91,7 @@ pub fn to_checkpoint(session: &Session) -> Option<RewindStarted> {
 }
 
 /// The files alone, back to any checkpoint.
-#[must_use]
-pub fn to_files(session: &Session, commit: String) -> RewindStarted {
+fn to_files(session: &Session, commit: String) -> RewindStarted {
     let state = session.state();
     RewindStarted {
         to_turn: state.last_turn(),

@@ -68,7 +68,13 @@ impl Shift<'_> {
             if !start {
                 rehearsal::at_turn_end(supervisor, &self.keeper)?;
             }
-            self.keeper.checkpoint(supervisor, mark)?;
+            let why = self.keeper.checkpoint(supervisor, mark)?;
+            if let Some(why) = why.filter(|_| review::needs_files(supervisor.state())) {
+                let message = format!(
+                    "the files can't be kept, and without that nobody can see what has changed: {why}"
+                );
+                return Err(stop(Reason::Failed, message).into());
+            }
         }
         match self.requested(supervisor)? {
             true => Ok(()),

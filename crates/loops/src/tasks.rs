@@ -2,16 +2,16 @@
 //!
 //! The branch decides. A task is done when its commit is there and recorded, and by nothing else: a
 //! crash between the acceptance and the commit makes the commit later, and one between the commit
-//! and its event finds it. What a cap broke off is kept on the branch as a placeholder, which is
-//! taken off again when the task is tried again.
+//! and its event finds it ([`branch`]). What a cap broke off is kept on the branch as a placeholder,
+//! which is taken off again when the task is tried again.
 
+pub mod branch;
 pub mod ledger;
 
 use std::path::{Path, PathBuf};
 
 use segue_core::{
     Payload, State,
-    decide::{self, Next},
     event::{
         Mark, Outcome, Reason, Retry, SessionStopped, TaskFailed, TaskRead, TaskStarted, TasksRead,
         WorkCommitted,
@@ -20,10 +20,10 @@ use segue_core::{
     tasks::{
         List, Task,
         prompt::{self, Brief},
-        stop::{EDITED, REFUSED, fails_the_task, word},
+        stop::{EDITED, fails_the_task, word},
     },
 };
-use segue_journal::{Durability, LockedSession, Session};
+use segue_journal::{Durability, LockedSession, Session, blob};
 use segue_runner::{
     Halt, NATIVE, Supervisor,
     supervisor::{capped, stop},
@@ -104,6 +104,17 @@ impl Source {
         }
     }
 
+    /// Writes the text of the list again that a session has read, where it is this one. Says whether it
+    /// is.
+    pub fn mend(&self, session: &Session) -> segue_journal::Result<bool> {
+        let known = session.state().tasks.as_ref().map(|tasks| &tasks.list);
+        let text = serde_json::to_string(&self.list).unwrap_or_default();
+        if known.is_none_or(|known| known.digest() != Payload::inline(&text).digest()) {
+            return Ok(false);
+        }
+        blob::payload(&**session.disk(), session.dir(), &text).map(|_| true)
+    }
+
     /// The event for a session that is taken over; none where it knows this list already.
     pub(crate) fn news(&self, session: &LockedSession) -> segue_journal::Result<Option<TasksRead>> {
         let known = session.state().tasks.as_ref();
@@ -132,13 +143,14 @@ fn in_hand(state: &State) -> Option<(&Tasks, &TaskEntry)> {
     Some((tasks, tasks.in_hand()?))
 }
 
-/// Before anything goes on: an open turn of a task that is other than it was is let go, and the
-/// ledger is as the journal has it.
+/// Before anything goes on: what is done is what the branch has, an open turn of a task that is other
+/// than it was is let go, and the ledger is as the journal has it.
 pub(crate) fn begin(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<(), Halt> {
+    branch::reconcile(supervisor, shift)?;
     let state = supervisor.state();
     let Some(tasks) = &state.tasks else { return Ok(()) };
-    let other = tasks.hand.is_some() && tasks.step(state.turn.number) == TaskStep::Start;
-    if state.turn.open && other {
+    let step = tasks.step(state.turn.number);
+    if state.turn.open && matches!(step, TaskStep::Start | TaskStep::AllDone) {
         end_turn(supervisor, shift)?;
     }
     ledger::write(supervisor.session().session());
@@ -183,7 +195,7 @@ fn dropped(state: &State) -> Option<String> {
 fn set_aside(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>, task: &str) -> Result<(), Halt> {
     let turn = supervisor.state().turn.number;
     placeholder(supervisor, shift, task, "", REMOVED, turn)?;
-    // Where there was nothing to commit, nothing has said yet that it is out of hand.
+    // Where there was nothing more to commit, nothing has said yet that it is out of hand.
     if dropped(supervisor.state()).is_none() {
         return Ok(());
     }
@@ -284,20 +296,28 @@ fn last_retry(session: &Session) -> segue_journal::Result<Option<String>> {
 
 /// What the project tells agents, but for what this one reads by itself.
 fn project(workspace: &Path, agent: &str) -> Vec<(String, String)> {
+    let read = |name: &'static str| {
+        std::fs::read_to_string(workspace.join(name)).ok().map(|text| (name, text))
+    };
+    let files: Vec<(&str, String)> =
+        ["AGENTS.md", "CLAUDE.md"].into_iter().filter_map(read).collect();
     let by_itself = |name: &str| match agent {
-        NATIVE => true,
+        // Only the first that is there.
+        NATIVE => files.first().is_some_and(|(first, _)| *first == name),
         "claude" => name == "CLAUDE.md",
         "gemini" | "qwen" => false,
         // Whatever a command of the user's own reads, nobody knows.
         agent if agent.starts_with("exec:") || agent.starts_with("acp:") => false,
         _ => name == "AGENTS.md",
     };
-    let mut found: Vec<(String, String)> = Vec::new();
-    for name in ["AGENTS.md", "CLAUDE.md"] {
-        let text = std::fs::read_to_string(workspace.join(name)).unwrap_or_default();
-        let known = found.iter().any(|(_, other)| *other == text);
-        if !text.trim().is_empty() && !by_itself(name) && !known {
-            found.push((name.to_owned(), text));
+    // Often one of them is a link to the other.
+    let known = files.iter().filter(|(name, _)| by_itself(name));
+    let mut known: Vec<&str> = known.map(|(_, text)| text.as_str()).collect();
+    let mut found = Vec::new();
+    for (name, text) in &files {
+        if !text.trim().is_empty() && !known.contains(&text.as_str()) {
+            known.push(text);
+            found.push(((*name).to_owned(), text.clone()));
         }
     }
     found
@@ -342,12 +362,11 @@ pub(crate) fn settle(
     let state = supervisor.state();
     let Some((tasks, entry)) = in_hand(state) else { return Ok(()) };
     let at_work = matches!(tasks.step(state.turn.number), TaskStep::First | TaskStep::Work);
-    let refused = decide::next(state) == Next::GiveUp && stop.reason == Reason::Failed;
     // What a reviewer ran into is not the task's fault.
-    if !at_work || stop.agent.is_some() || !(fails_the_task(stop) || refused) {
+    if !at_work || stop.agent.is_some() || !fails_the_task(stop) {
         return Ok(());
     }
-    let why = if refused { REFUSED } else { word(stop) };
+    let why = word(stop);
     let (task, title) = (entry.id.clone(), entry.title.clone());
     if state.turn.open {
         end_turn(supervisor, shift)?;
@@ -381,20 +400,24 @@ fn placeholder(
         seen: "",
         even_if_empty: false,
     };
-    let made = worktree::tip(&shift.workspace).and_then(|before| {
-        let commit = worktree::commit_all(&shift.workspace, &landing)?;
-        Ok((commit != before).then_some(commit))
-    });
-    match made {
-        Ok(Some(commit)) => {
+    match worktree::commit_all(&shift.workspace, &landing) {
+        // One that is there already is recorded where a crash came in between.
+        Ok(landed) if landed.ours && !is_known(supervisor.state(), task, &landed.commit) => {
             let (task, failed) = (Some(task.to_owned()), Some(why.to_owned()));
+            let commit = landed.commit;
             let draft = supervisor.in_turn(WorkCommitted { commit, branch, task, failed });
             supervisor.commit(draft).map(drop)
         }
-        Ok(None) => Ok(()),
+        Ok(_) => Ok(()),
         // It is in the worktree and in a checkpoint: nothing is lost.
         Err(error) => supervisor.warn(format!("what there is of {task} is not committed: {error}")),
     }
+}
+
+fn is_known(state: &State, task: &str, commit: &str) -> bool {
+    let tasks = state.tasks.as_ref();
+    let mut all = tasks.into_iter().flat_map(|tasks| tasks.entries.iter().chain(&tasks.gone));
+    all.any(|entry| entry.id == task && entry.commit.as_deref() == Some(commit))
 }
 
 /// How many are done, for the last word.
@@ -403,4 +426,44 @@ pub(crate) fn done_message(state: &State) -> Option<String> {
     let (done, all) = (tasks.done(), tasks.entries.len());
     let plural = if all == 1 { "task is" } else { "tasks are" };
     Some(format!("{done} of {all} {plural} done, on {}", branch(state)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::project;
+
+    /// The files that a worker is told, where these are there.
+    fn told(agent: &str, files: &[(&str, &str)]) -> Vec<String> {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        project(dir.path(), agent).into_iter().map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn each_agent_is_told_what_it_does_not_read_by_itself() {
+        let (agents, claude) = (("AGENTS.md", "Use tabs."), ("CLAUDE.md", "Use blanks."));
+        let none: [&str; 0] = [];
+        for (agent, both, only_agents, only_claude) in [
+            // Segue's own agent reads the first that is there.
+            ("native", &["CLAUDE.md"][..], &none[..], &none[..]),
+            ("claude", &["AGENTS.md"], &["AGENTS.md"], &none),
+            ("codex", &["CLAUDE.md"], &none, &["CLAUDE.md"]),
+            ("gemini", &["AGENTS.md", "CLAUDE.md"], &["AGENTS.md"], &["CLAUDE.md"]),
+            ("qwen", &["AGENTS.md", "CLAUDE.md"], &["AGENTS.md"], &["CLAUDE.md"]),
+            ("exec:cat", &["AGENTS.md", "CLAUDE.md"], &["AGENTS.md"], &["CLAUDE.md"]),
+        ] {
+            assert_eq!(told(agent, &[agents, claude]), both, "{agent}");
+            assert_eq!(told(agent, &[agents]), only_agents, "{agent}");
+            assert_eq!(told(agent, &[claude]), only_claude, "{agent}");
+            assert_eq!(told(agent, &[]), none, "{agent}");
+        }
+        // The same text under both names is told once, or not at all where it is known.
+        let linked = [agents, ("CLAUDE.md", "Use tabs.")];
+        assert_eq!(told("native", &linked), none);
+        assert_eq!(told("claude", &linked), none);
+        assert_eq!(told("exec:cat", &linked), ["AGENTS.md"]);
+        assert_eq!(told("exec:cat", &[("AGENTS.md", " \n"), claude]), ["CLAUDE.md"]);
+    }
 }

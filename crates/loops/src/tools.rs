@@ -129,8 +129,9 @@ impl Desk {
         Ok((session, me))
     }
 
-    /// Puts a message into a session's inbox, once: the same one again, as after an answer that got
-    /// lost, is known by its hash for as long as it waits there, which is to the end of the turn.
+    /// Puts a note of this turn into a session's inbox, once: the same one again, as after an answer
+    /// that got lost, is known by its hash for as long as it waits there, which is to the end of the
+    /// turn.
     fn put(&self, dir: &Path, message: &Message) -> Result<(), String> {
         put(&*self.disk, dir, message)
     }
@@ -143,20 +144,35 @@ pub fn put(disk: &dyn Disk, dir: &Path, message: &Message) -> Result<(), String>
     if !disk.exists(&dir.join(JOURNAL)) {
         return Err(failed(&"the session is gone"));
     }
-    let content = serde_json::to_vec(message).map_err(|error| failed(&error))?;
-    let hash = &blake3::hash(&content).to_hex()[..16];
-    let ending = format!("-{hash}.json");
-    // Without an inbox nothing waits.
-    let names = disk.list(&dir.join("inbox")).unwrap_or_default();
-    if names.iter().any(|name| name.ends_with(&ending)) {
+    let ending = ending(message)?;
+    if waits(disk, dir, &ending) {
         return Ok(());
     }
+    let names = names(disk, dir);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     // After whatever waits already: what was said second in one millisecond is heard second.
     let times = names.iter().filter_map(|name| name.get(..13)?.parse::<u128>().ok());
     let time = times.max().map_or(now.as_millis(), |last| now.as_millis().max(last + 1));
-    let id = format!("{time:013}-{hash}");
+    let id = format!("{time:013}{ending}");
     inbox::put(disk, dir, &id, message).map_err(|error| failed(&error))
+}
+
+/// How the id of a message ends: equal messages have the same.
+pub(crate) fn ending(message: &Message) -> Result<String, String> {
+    let content =
+        serde_json::to_vec(message).map_err(|error| format!("it could not be noted: {error}"))?;
+    Ok(format!("-{}", &blake3::hash(&content).to_hex()[..16]))
+}
+
+/// Whether a message with this end of its id waits in a session's inbox.
+pub(crate) fn waits(disk: &dyn Disk, dir: &Path, ending: &str) -> bool {
+    let ending = format!("{ending}.json");
+    names(disk, dir).iter().any(|name| name.ends_with(&ending))
+}
+
+/// Without an inbox nothing waits.
+fn names(disk: &dyn Disk, dir: &Path) -> Vec<String> {
+    disk.list(&dir.join("inbox")).unwrap_or_default()
 }
 
 /// The tools of a session for Segue's own agent.

@@ -60,6 +60,7 @@ fn prompted(
     prompt: Option<&Asked>,
 ) -> Result<(), Halt> {
     let Some(asked) = prompt else {
+        review::end_where_judged(supervisor, shift)?;
         // It may have waited since the run before.
         return shift.requested(supervisor).map(drop);
     };
@@ -126,7 +127,7 @@ fn work(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<Sessio
                 supervisor.note(ProofReturned { status, exit: None, output })?;
             }
             Next::Prove => prove(supervisor, &shift.workspace)?,
-            Next::GiveUp => return Ok(stop(Reason::Failed, "the model refused the request")),
+            Next::GiveUp => return Ok(stop(Reason::Refused, "the model refused the request")),
             Next::Finish => return Ok(stop(Reason::Done, done_message(supervisor))),
         }
     }
@@ -154,6 +155,9 @@ fn start_asked(
     let state = supervisor.state();
     if let Some(cap) = state.caps_now().against(asked.cause, state, supervisor.now()) {
         return Err(capped(cap).into());
+    }
+    if let Some(note) = state.first_note() {
+        asked.text = format!("{}\n\n{note}", asked.text);
     }
     let session = supervisor.session().session();
     if asked.question.is_none() {
@@ -189,7 +193,7 @@ fn start_asked(
 
 /// Why a worker that makes no case is not asked again.
 fn no_case(state: &State) -> SessionStopped {
-    match state.turn.spoke {
+    match state.turn.spoke || state.turn.spoke_before {
         true => stop(Reason::NoCase, "the worker made no case for its work, also when asked to"),
         false => stop(Reason::Empty, "the worker said nothing, also when it was asked again"),
     }

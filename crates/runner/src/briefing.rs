@@ -79,7 +79,8 @@ fn read_back(
         left = rest;
         let known = found.turns.last().is_some_and(|last: &Exchange| last.turn == turn);
         if !known {
-            found.turns.push(Exchange { turn, agent: agent.to_owned(), ..Exchange::default() });
+            let agent = session.name_of(agent).to_owned();
+            found.turns.push(Exchange { turn, agent, ..Exchange::default() });
         }
         let Some(exchange) = found.turns.last_mut() else { continue };
         match line.prompt {

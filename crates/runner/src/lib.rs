@@ -12,6 +12,7 @@ pub mod guardian;
 pub mod native;
 pub mod order;
 pub mod process;
+pub mod purse;
 pub mod shell;
 pub mod signal;
 pub mod supervisor;
@@ -20,5 +21,6 @@ pub mod trouble;
 pub mod vendor;
 
 pub use agent::{Agent, NATIVE};
+pub use purse::Purse;
 pub use signal::Interrupt;
 pub use supervisor::{Halt, Observer, Supervisor};

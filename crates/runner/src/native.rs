@@ -177,9 +177,7 @@ impl Native {
     }
 
     fn call_model(&mut self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
-        if let Some(cap) =
-            supervisor.state().caps_now().against_call(supervisor.state(), supervisor.now())
-        {
+        if let Some(cap) = supervisor.over() {
             return Err(capped(cap).into());
         }
         let messages = self.conversation(supervisor)?.messages().len() as u64;

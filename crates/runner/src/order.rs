@@ -99,6 +99,8 @@ fn read(path: &Path) -> io::Result<Order> {
     }
     let mut text = Vec::new();
     File::open(path)?.take(MOST_BYTES).read_to_end(&mut text)?;
+    // Whoever looks next sees by this that it was given its order.
+    let _ = fs::remove_file(path);
     Ok(serde_json::from_slice(&text)?)
 }
 

@@ -72,6 +72,19 @@ pub fn end_gently(pid: u32, limit: Duration) {
     }
 }
 
+/// When a process began: with its number this names it for good.
+#[must_use]
+pub fn began(pid: u32) -> Option<u64> {
+    i32::try_from(pid).ok().and_then(Stat::read).map(|stat| stat.start)
+}
+
+/// Whether the process that began then is still there.
+#[must_use]
+pub fn is_there(pid: u32, began: u64) -> bool {
+    let found = i32::try_from(pid).ok().and_then(Stat::read);
+    found.is_some_and(|stat| stat.start == began && !stat.has_ended())
+}
+
 /// One line of `/proc/<pid>/stat`, as far as it is of use here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
@@ -377,6 +390,16 @@ mod tests {
         let mut found: Vec<i32> = below(&all, [2]).iter().map(|stat| stat.pid).collect();
         found.sort_unstable();
         assert_eq!(found, [1, 4, 5]);
+    }
+
+    #[test]
+    fn a_number_that_was_given_out_again_is_somebody_else() {
+        let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
+        let start = began(child.id()).expect("began");
+        assert!(is_there(child.id(), start) && !is_there(child.id(), start + 1));
+        child.kill().expect("killed");
+        child.wait().expect("wait");
+        assert!(!is_there(child.id(), start));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use segue_core::{
 };
 use segue_journal::{Clock, Durability, LockedSession};
 
-use crate::signal::Interrupt;
+use crate::{purse::Purse, signal::Interrupt};
 
 /// How long a wait goes on before it looks again whether it was asked to stop.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
@@ -102,6 +102,8 @@ pub struct Supervisor<'a> {
     clock: Clock,
     interrupt: Interrupt,
     observer: &'a mut dyn Observer,
+    /// Where others work beside it under the same caps.
+    purse: Option<Purse>,
 }
 
 impl std::fmt::Debug for Supervisor<'_> {
@@ -117,7 +119,13 @@ impl<'a> Supervisor<'a> {
         interrupt: Interrupt,
         observer: &'a mut dyn Observer,
     ) -> Self {
-        Self { session, clock, interrupt, observer }
+        Self { session, clock, interrupt, observer, purse: None }
+    }
+
+    /// It spends together with others.
+    #[must_use]
+    pub fn sharing(self, purse: Option<Purse>) -> Self {
+        Self { purse, ..self }
     }
 
     #[must_use]
@@ -168,7 +176,11 @@ impl<'a> Supervisor<'a> {
     }
 
     fn record(&mut self, drafts: Vec<Draft>, durability: Durability) -> Result<Vec<Event>, Halt> {
+        let before = Purse::spent(self.state());
         let events = self.session.append_all(drafts, durability)?;
+        if let Some(purse) = &self.purse {
+            purse.pay(before, Purse::spent(self.state()));
+        }
         for event in &events {
             self.observer.event(event);
         }
@@ -232,6 +244,14 @@ impl<'a> Supervisor<'a> {
             None => Ok(()),
             Some(signal) => Err(interrupted(signal).into()),
         }
+    }
+
+    /// The cap that forbids another model call, if one does.
+    #[must_use]
+    pub fn over(&self) -> Option<Cap> {
+        let caps = self.state().caps_now();
+        let caps = self.purse.as_ref().map_or(caps, |purse| purse.left_of(caps));
+        caps.against_call(self.state(), self.now())
     }
 
     /// Why the thing under way has to end now: a signal, or the wall clock.

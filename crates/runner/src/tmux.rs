@@ -8,7 +8,8 @@
 //! - A server that Segue has to start gets a few harmless variables and no other: whatever is in its
 //!   environment can be read by everything that ever runs in it.
 //!
-//! `SEGUE_TMUX_SOCKET` names another server (`tmux -L`).
+//! `SEGUE_TMUX_SOCKET` names another server (`tmux -L`). What has to be found again, whatever is in
+//! the environment then, is looked for at the socket that was written down ([`here`]).
 
 pub mod seat;
 pub mod wall;
@@ -16,12 +17,19 @@ pub mod wall;
 use std::{
     env,
     ffi::{OsStr, OsString},
+    fs::DirBuilder,
     io,
+    os::unix::{
+        ffi::{OsStrExt, OsStringExt},
+        fs::DirBuilderExt,
+    },
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
+
+use segue_agents::vendor::quoted;
 
 /// The variable that names the server's socket.
 pub const SOCKET_VAR: &str = "SEGUE_TMUX_SOCKET";
@@ -116,15 +124,65 @@ pub enum Entered {
 /// The program, and which of its servers is meant.
 #[derive(Clone, Debug)]
 pub struct Tmux {
-    socket: Option<OsString>,
+    server: Server,
     cwd: PathBuf,
+}
+
+#[derive(Clone, Debug)]
+enum Server {
+    /// The one that a plain `tmux` would take.
+    Usual,
+    Named(OsString),
+    At(PathBuf),
+}
+
+/// The socket of the server that is meant from here.
+#[must_use]
+pub fn here() -> PathBuf {
+    let var = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let dir = socket_dir(var("TMUX_TMPDIR").map(PathBuf::from));
+    socket_of(var(SOCKET_VAR).as_deref(), var("TMUX").as_deref(), &dir)
+}
+
+/// Where tmux has its sockets.
+fn socket_dir(wished: Option<PathBuf>) -> PathBuf {
+    let usual = Path::new("/tmp");
+    let base = wished.and_then(|dir| dir.canonicalize().ok());
+    let base = base.or_else(|| usual.canonicalize().ok()).unwrap_or_else(|| usual.to_owned());
+    base.join(format!("tmux-{}", rustix::process::getuid().as_raw()))
+}
+
+fn socket_of(label: Option<&OsStr>, within: Option<&OsStr>, dir: &Path) -> PathBuf {
+    match (label, within) {
+        (Some(label), _) => dir.join(label),
+        // The socket, the server's process and the session.
+        (None, Some(within)) => {
+            let path = within.as_bytes().split(|byte| *byte == b',').next().unwrap_or_default();
+            PathBuf::from(OsStr::from_bytes(path))
+        }
+        (None, None) => dir.join("default"),
+    }
 }
 
 impl Tmux {
     /// Looks whether tmux is there and new enough. `cwd` is where a shell in a session begins.
     pub fn find(cwd: &Path) -> Result<Self> {
-        let socket = env::var_os(SOCKET_VAR).filter(|name| !name.is_empty());
-        let tmux = Self { socket, cwd: cwd.to_owned() };
+        let named = env::var_os(SOCKET_VAR).filter(|name| !name.is_empty());
+        let server = named.map_or(Server::Usual, Server::Named);
+        Self { server, cwd: cwd.to_owned() }.checked()
+    }
+
+    /// The same for the server at a socket.
+    pub fn find_at(cwd: &Path, socket: &Path) -> Result<Self> {
+        if let Some(dir) = socket.parent().filter(|dir| !dir.exists()) {
+            // tmux makes only its usual one. Where it can't be made, tmux says why.
+            let _ = DirBuilder::new().mode(0o700).create(dir);
+        }
+        Self { server: Server::At(socket.to_owned()), cwd: cwd.to_owned() }.checked()
+    }
+
+    fn checked(self) -> Result<Self> {
+        let tmux = self;
         let version = tmux.run([OsStr::new("-V")])?;
         let version = version.trim().trim_start_matches("tmux ").to_owned();
         match number(&version) {
@@ -160,8 +218,20 @@ impl Tmux {
     /// The words that show a session on any terminal.
     #[must_use]
     pub fn attach_words(&self, session: &str) -> String {
-        let socket = self.socket.as_ref().map(|name| format!("-L {} ", name.display()));
-        format!("tmux {}attach -t ={session}", socket.unwrap_or_default())
+        let named = |name: &OsStr| format!("-L {} ", name.display());
+        let server = match &self.server {
+            Server::Usual => String::new(),
+            Server::Named(name) => named(name),
+            Server::At(path) => {
+                let dir = socket_dir(env::var_os("TMUX_TMPDIR").map(PathBuf::from));
+                match path.strip_prefix(dir).ok().map(Path::as_os_str) {
+                    Some(name) if name == "default" => String::new(),
+                    Some(name) => named(name),
+                    None => format!("-S {} ", quoted(&path.to_string_lossy())),
+                }
+            }
+        };
+        format!("tmux {server}attach -t ={session}")
     }
 
     /// Shows a session on this terminal, until it is left.
@@ -221,8 +291,14 @@ impl Tmux {
         if self.cwd.is_dir() {
             command.current_dir(&self.cwd);
         }
-        if let Some(socket) = &self.socket {
-            command.arg("-L").arg(socket);
+        match &self.server {
+            Server::Usual => {}
+            Server::Named(name) => {
+                command.arg("-L").arg(name);
+            }
+            Server::At(path) => {
+                command.arg("-S").arg(path);
+            }
         }
         command
     }
@@ -241,7 +317,9 @@ fn is_ending(said: &str) -> bool {
 }
 
 fn is_no_server(said: &str) -> bool {
-    said.starts_with("no server running") || said.starts_with("error connecting to")
+    // One that may not be asked, or is too busy, may well be there.
+    let gone = said.contains("No such file") || said.contains("Connection refused");
+    said.starts_with("no server running") || (said.starts_with("error connecting to") && gone)
 }
 
 /// `3.3a` and `next-3.4`; what is no number is some build that knows what it does.
@@ -253,7 +331,6 @@ fn number(version: &str) -> Option<(u32, u32)> {
 
 /// A word as tmux takes it literally: a `;` at its end would begin another command.
 fn word(text: &OsStr) -> OsString {
-    use std::os::unix::ffi::{OsStrExt, OsStringExt};
     match text.as_bytes().strip_suffix(b";") {
         Some(rest) => OsString::from_vec([rest, b"\\;"].concat()),
         None => text.to_owned(),
@@ -288,6 +365,28 @@ mod tests {
         assert_eq!(session_name("/home/me/my.app: \"x\" 'y'/", "7"), "segue-my-app---x---y--7");
         assert_eq!(session_name("", "7"), "segue-files-7");
         assert_eq!(plain_name("ü#{x}"), "---x-");
+    }
+
+    #[test]
+    fn the_socket_is_the_one_that_tmux_would_take() {
+        let dir = Path::new("/run/tmux-7");
+        let of = |label: Option<&str>, within: Option<&str>| {
+            socket_of(label.map(OsStr::new), within.map(OsStr::new), dir)
+        };
+        assert_eq!(of(None, None), Path::new("/run/tmux-7/default"));
+        assert_eq!(of(None, Some("/tmp/a b/work,77,0")), Path::new("/tmp/a b/work"));
+        assert_eq!(of(Some("mine"), Some("/tmp/work,77,0")), Path::new("/run/tmux-7/mine"));
+    }
+
+    #[test]
+    fn only_a_server_that_is_not_there_has_no_panes() {
+        for said in [
+            "no server running on /tmp/tmux-0/default",
+            "error connecting to /tmp/tmux-0/default (No such file or directory)",
+        ] {
+            assert!(is_no_server(said), "{said}");
+        }
+        assert!(!is_no_server("error connecting to /tmp/tmux-0/default (Permission denied)"));
     }
 
     #[test]

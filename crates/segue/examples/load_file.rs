@@ -12,9 +12,7 @@ fn main() -> Done {
     let mut run = agent.run("Write down what the greeting says.").wait()?;
     run.pause(scene.path("checkpoint.tine"))?;
 
-    // `Run::resume("checkpoint.tine")` does the same in the person's own home.
-    let mut loaded = Runs::at(scene.path("elsewhere")).load(scene.path("checkpoint.tine"))?;
-    loaded.hold()?;
+    let loaded = Runs::at(scene.path("elsewhere")).resume(scene.path("checkpoint.tine"))?;
     println!("{} steps: {:?}", loaded.steps()?.len(), loaded.status()?);
     Ok(())
 }

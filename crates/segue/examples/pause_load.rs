@@ -13,8 +13,9 @@ fn main() -> Done {
     run.pause(scene.path("checkpoint.tine"))?; // marks it as paused, then saves
     println!("paused: {:?}", run.status()?);
 
-    let mut loaded = run.runs().load(run.selector())?;
-    loaded.hold()?; // marks it as running: nobody else writes to it
+    // As `Run::resume("checkpoint.tine")` in the person's own home: loads it, and marks it as running.
+    let loaded = run.runs().resume(scene.path("checkpoint.tine"))?;
+    println!("the same run: {}", loaded.id() == run.id());
     println!("held: {:?}", loaded.status()?);
     println!("meanwhile: {}", run.hold().map_or_else(|_| "busy", |()| "free"));
 

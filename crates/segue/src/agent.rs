@@ -10,13 +10,10 @@ use segue_core::{
     Permission,
     caps::Caps,
     event::{Reason, SessionStopped},
-    identity::{How, LoopKind, RepoRef},
+    identity::{LoopKind, RepoRef},
 };
 use segue_journal::home::NewSession;
-use segue_loops::{
-    branch::{self, With},
-    launch::{self, Surroundings, Worker},
-};
+use segue_loops::launch::{self, Surroundings, Worker};
 use segue_runner::{NATIVE, vendor::Watch};
 
 use crate::{
@@ -24,6 +21,7 @@ use crate::{
     error::{Error, Result},
     guard,
     hire::{HireError, Terms, Wanted, hire},
+    plan::{By, Plan, said},
     runs::cwd,
     work::{Stage, Whereabouts},
 };
@@ -161,14 +159,8 @@ impl Agent {
         let prompt = prompt.map(str::to_owned);
         Work::begin(move |stage| {
             let run = source.open()?;
-            let branch = run.leave(up_to, How::Replayed)?;
-            let files = branch::start_of(run.journal(), &run.keeper()?);
-            let prompt = prompt.map_or_else(|| branch::task(run.journal()), Ok)?;
-            let prompt = format!("{prompt}\n\n{}", branch::FROM_THE_START);
-            let dir = agent.dir_of(&run)?;
-            let (with, worker) = agent.like(&run, prompt, dir, true)?;
-            let new = branch.session(run.journal(), with)?;
-            agent.work(run.runs(), new, worker, files, stage)
+            let plan = run.plan_rerun(up_to, prompt.as_deref(), agent.dir_of(&run)?)?;
+            agent.join(&run, plan, stage)
         })
     }
 
@@ -183,14 +175,9 @@ impl Agent {
             if run.identity()?.sealed {
                 return Err(Error::NotResumable);
             }
-            let mut branch = run.leave(from, How::Forked)?;
-            branch.fork_natively(run.journal(), &agent.name)?;
             let dir = agent.dir_of(&run)?;
-            let (worktree, files) = branch.apart(&dir, agent.worktree);
-            let prompt = branch.told(prompt, worktree);
-            let (with, worker) = agent.like(&run, prompt, dir, worktree)?;
-            let new = branch.session(run.journal(), with)?;
-            agent.work(run.runs(), new, worker, files, stage)
+            let plan = run.plan_fork(from, &agent.name, Some(&prompt), &dir, agent.worktree)?;
+            agent.join(&run, plan, stage)
         })
     }
 
@@ -198,31 +185,22 @@ impl Agent {
         self.dir.as_deref().map_or_else(|| run.workspace(), found)
     }
 
-    /// A run like another one, with this agent in it.
-    fn like(
-        &self,
-        run: &Run,
-        prompt: String,
-        workspace: PathBuf,
-        worktree: bool,
-    ) -> Result<(With, Worker)> {
-        let like = run.like(prompt)?;
-        let same = like.agent == self.name;
-        let model = self.model.clone().or(like.model.filter(|_| same));
-        let (model, worker) = self.hired(&self.name, model.as_deref(), &workspace)?;
-        let with = With {
+    /// Works in a run that was thought through.
+    fn join(&self, run: &Run, plan: Plan, stage: &mut Stage) -> Result<Run> {
+        let model = self.model.as_deref().or_else(|| run.model_of(&self.name));
+        let (model, worker) = self.hired(&self.name, model, &plan.dir)?;
+        let by = By {
             agent: self.name.clone(),
             model,
-            permission: self.permission.unwrap_or(like.permission),
-            workspace,
-            worktree,
+            permission: self.permission,
             caps: self.caps,
-            ..like
+            name: None,
         };
-        Ok((with, worker))
+        self.work(run.runs(), plan.session(run, by)?, worker, stage)
     }
 
     fn start(&self, prompt: String, stage: &mut Stage) -> Result<Run> {
+        said(&prompt)?;
         let runs = self.runs.clone().map_or_else(Runs::here, Ok)?;
         let workspace = found(self.dir.as_deref().unwrap_or_else(|| Path::new(".")))?;
         let (model, worker) = self.hired(&self.name, self.model.as_deref(), &workspace)?;
@@ -251,18 +229,11 @@ impl Agent {
             name: None,
             segue: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        self.work(&runs, new, worker, None, stage)
+        self.work(&runs, new, worker, stage)
     }
 
-    /// Makes a run and works on it; with a checkpoint, its files are brought back first.
-    fn work(
-        &self,
-        runs: &Runs,
-        new: NewSession,
-        worker: Worker,
-        files: Option<String>,
-        stage: &mut Stage,
-    ) -> Result<Run> {
+    /// Makes a run and works on it.
+    fn work(&self, runs: &Runs, new: NewSession, worker: Worker, stage: &mut Stage) -> Result<Run> {
         // Before there is a run that could not be started.
         guard::check(&self.segue)?;
         worker.check_price(new.caps)?;
@@ -285,9 +256,10 @@ impl Agent {
             }),
             wait: false,
             give_back: false,
+            purse: None,
             checkpoints: runs.checkpoints(),
         };
-        let SessionStopped { reason, message, .. } = launch::start(session, worker, files, around)?;
+        let SessionStopped { reason, message, .. } = launch::start(session, worker, around)?;
         let run = at.open()?;
         match reason {
             Reason::Done => Ok(run),

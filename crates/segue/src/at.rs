@@ -18,7 +18,7 @@ pub enum At {
     /// The last step after which nothing is under way.
     #[default]
     Last,
-    /// An index, an id, or the start of one.
+    /// An index, an id or the start of one, a name.
     Step(String),
 }
 

@@ -45,6 +45,9 @@ pub enum Error {
         /// The step.
         index: u64,
     },
+    /// Nobody can work on nothing: what was asked is empty.
+    #[error("the prompt is empty")]
+    NoPrompt,
     /// The run was made to be looked at.
     #[error("the run can't be resumed: its manifest says resume: false")]
     NotResumable,
@@ -113,12 +116,22 @@ impl From<segue_journal::Error> for Error {
     }
 }
 
+impl From<segue_view::Error> for Error {
+    fn from(error: segue_view::Error) -> Self {
+        match error {
+            segue_view::Error::Journal(error) => error.into(),
+            error => Self::Other(error.to_string()),
+        }
+    }
+}
+
 impl From<BranchError> for Error {
     fn from(error: BranchError) -> Self {
         match error {
             BranchError::Step(error) => error.into(),
             BranchError::Journal(error) => error.into(),
             BranchError::Unreadable(dir) => Self::Unreadable(dir),
+            error @ BranchError::Repository { .. } => Self::Other(error.to_string()),
         }
     }
 }

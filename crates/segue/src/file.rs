@@ -7,7 +7,7 @@ use segue_core::identity::RepoRef;
 use segue_journal::Session;
 use segue_share::{
     ExportOptions, ImportOptions,
-    foreign::{self, Demand, Format},
+    foreign::{self, Format},
     tine::Into,
 };
 
@@ -16,7 +16,8 @@ use crate::{
     error::{Error, Result},
 };
 
-/// The run of a file, by what is in it. Loading the same file again gives the same run.
+/// The run of a file, by what is in it: the one that it was saved from, where that is here and has
+/// not gone on, else one that is made of it. Loading the same file again gives the same run.
 pub(crate) fn load(runs: &Runs, path: &Path) -> Result<Run> {
     let wrong = |error: segue_share::Error| unfit(path, error.to_string());
     let (at, number) = match foreign::sniff(path).map_err(wrong)? {
@@ -33,8 +34,7 @@ pub(crate) fn load(runs: &Runs, path: &Path) -> Result<Run> {
                 .map_err(|error| Error::Other(error.to_string()))?;
             let segue_workspace::Repo { id, identity, head, branch, .. } = repo;
             let into = Into { repo: RepoRef { id, identity, head, branch }, workspace };
-            let done = foreign::import(path, format, runs.home(), into, &Demand::default());
-            let (done, _) = done.map_err(wrong)?;
+            let done = foreign::load(path, format, runs.home(), into).map_err(wrong)?;
             (done.at, done.number)
         }
     };

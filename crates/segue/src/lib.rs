@@ -26,8 +26,8 @@
 //! ```
 //!
 //! Everything that takes time can be waited for or awaited: [`Work`] is a future, its
-//! [`Work::events`] are a stream and can be looped over, and no runtime is needed for either. The program
-//! `segue` is written on these same types.
+//! [`Work::events`] are a stream and can be looped over, and no runtime is needed for either. What the
+//! program `segue` replays, reruns and forks goes through the same [`plan`]s.
 
 #![warn(missing_docs)]
 
@@ -38,6 +38,7 @@ mod file;
 mod guard;
 pub mod hire;
 mod mode;
+pub mod plan;
 mod run;
 mod runs;
 mod work;

@@ -8,7 +8,7 @@ use std::{
 
 use segue_core::{
     Event, Permission, SessionId, State,
-    event::{Draft, Process, Reason, SessionResumed, SessionStopped},
+    event::{Process, Reason, SessionResumed, SessionStopped},
     identity::{How, Identity, Lineage, LoopKind},
     state::Phase,
     status::Status,
@@ -23,19 +23,17 @@ use segue_loops::{
     keep::Keeper,
     place::Place,
     reproduce::{self, Findings},
-    rewind,
 };
 use segue_runner::supervisor::stop;
+use segue_view::graph;
 
 use crate::{
     At, Mode, Runs,
     error::{Error, Result},
+    plan::By,
     runs::cwd,
     work::Whereabouts,
 };
-
-/// What a fork is asked to which nobody has said anything.
-const GO_ON: &str = "Go on from here.";
 
 /// A session: loaded, looked at, left at a step, saved.
 ///
@@ -96,9 +94,7 @@ impl Run {
     /// # Errors
     /// Those of [`Runs::load`] and of [`Run::hold`].
     pub fn resume(word: impl AsRef<Path>) -> Result<Self> {
-        let mut run = Self::load(word)?;
-        run.hold()?;
-        Ok(run)
+        Runs::here()?.resume(word)
     }
 
     /// Marks the run as running: it is this value's until it is paused or dropped, and nobody else
@@ -274,6 +270,19 @@ impl Run {
         Ok(self.journal().steps(each)?)
     }
 
+    /// The steps that lead to one, in their order: what a replay or a fork there begins with. What a
+    /// rewind had left behind is not among them.
+    ///
+    /// # Errors
+    /// [`Error::NoStep`], [`Error::InsideBatch`].
+    pub fn closure(&self, step: impl Into<At>) -> Result<Vec<Step>> {
+        let session = self.journal();
+        let base = branch::base_of(session, step.into().word())?;
+        let mut steps = Vec::new();
+        session.closure(&base, |step| steps.push(step))?;
+        Ok(steps)
+    }
+
     /// Each event of its own journal.
     ///
     /// # Errors
@@ -283,19 +292,25 @@ impl Run {
     }
 
     /// Steps that have names: `main`, the last one of the conversation after which nothing is under
-    /// way, and `base`, the last one that another run tells.
+    /// way; `base`, the last one that another run tells; and those at which other runs have left this
+    /// one, by their numbers: `fork/9`, `replay/4`, `rerun/5`.
     ///
     /// # Errors
     /// When the journal can't be read.
     pub fn refs(&self) -> Result<BTreeMap<String, StepId>> {
         let session = self.journal();
         let mut refs = BTreeMap::new();
-        let base = session.state().base().map_or(0, |base| base.steps);
         let marks = session.landmarks()?;
-        let main = marks.rfind(|mark| mark.whole && session.state().on_path(mark.turn))?;
-        let base = base.checked_sub(1).map_or(Ok(None), |last| marks.get(last))?;
-        for (name, mark) in [("main", main), ("base", base)] {
+        let named = [
+            (branch::MAIN, branch::main(session, &marks)?),
+            (branch::BASE, branch::base(session, &marks)?),
+        ];
+        for (name, mark) in named {
             refs.extend(mark.map(|mark| (name.to_owned(), mark.id)));
+        }
+        for fork in graph::forks(self.runs.home(), session)? {
+            let mark = fork.index().map_or(Ok(None), |at| marks.get(at))?;
+            refs.extend(mark.map(|mark| (fork.step_name(), mark.id)));
         }
         Ok(refs)
     }
@@ -323,9 +338,11 @@ impl Run {
     /// Besides, [`Error::Name`].
     pub fn replay_as(&self, up_to: impl Into<At>, name: Option<&str>) -> Result<Run> {
         let mut branch = self.leave(up_to, How::Replayed)?;
-        let steps = branch.mark.index + 1;
+        let mut steps = 0;
         if let Some(base) = &mut branch.lineage.base {
-            base.spent = Some(self.journal().spent(steps)?);
+            let (retained, spent) = self.journal().spent(base)?;
+            (base.retained, base.spent) = (Some(retained), Some(spent));
+            steps = retained;
         }
         let (steps, source) = (segue_view::style::count(steps, "step"), self.selector());
         let done = format!("replayed {steps} of session {source}: no model and no tool was called");
@@ -334,7 +351,8 @@ impl Run {
             workspace: self.workspace_or_here()?,
             ..self.like(self.prompt()?)?
         };
-        self.make(branch, with, |_| vec![stop(Reason::Done, done).into()])
+        branch.lineage.mode = Some(segue_core::identity::Mode::Cache);
+        self.make(branch, with, stop(Reason::Done, done))
     }
 
     /// A new run that begins with the steps of this one, up to one of them, and waits for somebody
@@ -344,24 +362,22 @@ impl Run {
     /// [`Error::NoStep`], [`Error::InsideBatch`], [`Error::NotSingle`], [`Error::Place`].
     pub fn fork(&self, after: impl Into<At>) -> Result<Run> {
         let workspace = self.workspace()?;
-        let mut branch = self.leave(after, How::Forked)?;
-        branch.fork_natively(self.journal(), self.state().agent())?;
-        let (worktree, files) = branch.apart(&workspace, false);
-        let with = With { workspace, worktree, ..self.like(GO_ON.to_owned())? };
-        self.fork_with(branch, with, files)
+        let agent = self.state().agent().to_owned();
+        let plan = self.plan_fork(after, &agent, None, &workspace, false)?;
+        let (model, caps) = (self.model_of(&agent).map(str::to_owned), self.identity()?.caps);
+        let by = By { agent, model, permission: None, caps, name: None };
+        let (branch, with) = plan.parts(self, by)?;
+        self.fork_with(branch, with)
     }
 
     /// Makes a fork that was thought through ([`Run::leave`]), and waits for somebody to go on. Whoever
-    /// does brings the files back first, where some are named.
+    /// does brings the files back first that its lineage names.
     ///
     /// # Errors
     /// [`Error::Name`], or when it can't be written.
-    pub fn fork_with(&self, branch: Branch, with: With, files: Option<String>) -> Result<Run> {
+    pub fn fork_with(&self, branch: Branch, with: With) -> Result<Run> {
         let waits = format!("it was forked after step {}: say what to do", branch.mark.index);
-        self.make(branch, with, |made| {
-            let back = files.map(|commit| rewind::to_files(made, commit).into());
-            back.into_iter().chain([stop(Reason::Rewound, waits).into()]).collect()
-        })
+        self.make(branch, with, stop(Reason::Rewound, waits))
     }
 
     /// Thinks through how a new run leaves this one at a step. Nothing is made.
@@ -377,7 +393,13 @@ impl Run {
             _ if state.is_part() => return single("a reviewer"),
             _ => {}
         }
-        Ok(branch::leave(session, &self.keeper()?, step.into().word(), how)?)
+        let step = step.into();
+        let fork = step.word().map(|word| graph::step_of_fork(self.runs.home(), session, word));
+        let step = match fork.transpose()?.flatten() {
+            Some(index) => At::from(index),
+            None => step,
+        };
+        Ok(branch::leave(session, &self.keeper()?, step.word(), how)?)
     }
 
     /// What has kept the files of its workspace.
@@ -408,17 +430,13 @@ impl Run {
         })
     }
 
-    /// Makes the run that was thought through, and what it begins with.
-    fn make(
-        &self,
-        branch: Branch,
-        with: With,
-        begin: impl FnOnce(&Session) -> Vec<Draft>,
-    ) -> Result<Run> {
+    /// Makes the run that was thought through. It stands like this from its first event on; the
+    /// second one is for those who follow its journal.
+    fn make(&self, mut branch: Branch, with: With, stands: SessionStopped) -> Result<Run> {
+        branch.lineage.stands = Some(Box::new(stands.clone()));
         let new = branch.session(self.journal(), with)?;
         let (mut made, number) = self.runs.create(new)?;
-        let begin = begin(made.session());
-        made.append_all(begin, Durability::Synced)?;
+        made.append(stands, Durability::Synced)?;
         let dir = made.session().dir().to_owned();
         drop(made);
         self.runs.open(&dir, Some(number))
@@ -432,14 +450,18 @@ impl Run {
         Ok(reproduce::check(self.journal())?)
     }
 
-    /// How two runs differ, step by step.
+    /// How two runs differ, step by step. What a rewind has left behind is not compared; nor are, of
+    /// a rerun, the steps that it was told of: only those that were done in it.
     ///
     /// # Errors
     /// When one of them can't be read.
     pub fn diff(&self, other: &Run) -> Result<Alignment> {
         let sketch = |run: &Run| {
             let mut sketches = Vec::new();
-            run.each_step(|step| sketches.push(Sketch::of(&step)))?;
+            let own = run.journal().first_own_step()?;
+            run.journal().steps_on_path(|step| {
+                sketches.extend((step.index >= own).then(|| Sketch::of(&step)));
+            })?;
             Ok::<_, Error>(sketches)
         };
         Ok(align(&sketch(self)?, &sketch(other)?))

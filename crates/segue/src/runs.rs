@@ -94,7 +94,8 @@ impl Runs {
     }
 
     /// Loads a run: by its number, its name, its id or the start of one, the path of its directory;
-    /// or from a file (`.tine`, `.segue`, OpenTelemetry JSON), which becomes a run here first.
+    /// or from a file (`.tine`, `.segue`, OpenTelemetry JSON). A file that was saved from a run here
+    /// which has not gone on since is that run; any other becomes a run here first.
     ///
     /// # Errors
     /// [`Error::NoRun`] where nothing is meant, [`Error::File`] where a file is no run.
@@ -109,6 +110,16 @@ impl Runs {
         let found = select::resolve(&mut index, &Selector::parse(&text), None)
             .map_err(|error| no_run(error.to_string()))?;
         Ok(Run::new(self.clone(), found.open(&self.home)?, found.number))
+    }
+
+    /// Loads a run and marks it as running: see [`Run::hold`]. Executes nothing.
+    ///
+    /// # Errors
+    /// Those of [`Runs::load`] and of [`Run::hold`].
+    pub fn resume(&self, word: impl AsRef<Path>) -> Result<Run> {
+        let mut run = self.load(word)?;
+        run.hold()?;
+        Ok(run)
     }
 
     /// Every run, newest first.

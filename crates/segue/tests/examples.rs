@@ -131,7 +131,7 @@ fn rerun() {
     let played = play("rerun");
     let lines: Vec<&str> = played.printed.lines().collect();
     assert_eq!(lines[0], "5 steps and 9");
-    assert_eq!(lines[1], "5 shared, 4 differ");
+    assert_eq!(lines[1], "0 shared, 5 differ");
     assert_eq!(lines[2], "notes.md: HELLO");
     // What was there is as it was.
     assert_eq!(played.text("repo/notes.md"), "It says hello.\n");
@@ -142,11 +142,12 @@ fn pause_load() {
     let played = play("pause_load");
     assert_eq!(
         played.printed,
-        "paused: Interrupted\nheld: Running\nmeanwhile: busy\nlet go: Interrupted\n"
+        "paused: Interrupted\nthe same run: true\nheld: Running\nmeanwhile: busy\nlet go: Interrupted\n"
     );
     let run = played.run(1);
     assert_eq!(run.stopped().unwrap().message, "let go");
     assert_eq!(run.steps().unwrap().len(), 5);
+    played.has_runs(1);
 }
 
 #[test]

@@ -101,6 +101,21 @@ pub fn import(
     into: Into,
     demand: &Demand,
 ) -> Result<(Taken, Verdict)> {
+    let (artifact, verdict) = checked(path, format, demand)?;
+    Ok((tine::place(&artifact, home, into)?, verdict))
+}
+
+/// The session that is meant by a file: the one that it was written from, where that is here and
+/// tells the same; else one that is made of it.
+pub fn load(path: &Path, format: Format, home: &Home, into: Into) -> Result<Taken> {
+    let (artifact, _) = checked(path, format, &Demand::default())?;
+    match tine::written_from(&artifact, home)? {
+        Some(here) => Ok(here),
+        None => tine::place(&artifact, home, into),
+    }
+}
+
+fn checked(path: &Path, format: Format, demand: &Demand) -> Result<(Artifact, Verdict)> {
     let artifact = open(path, format)?;
     let wrong = artifact.findings().into_iter().filter(|finding| finding.is_wrong());
     let wrong: Vec<String> = wrong.map(|finding| finding.to_string()).collect();
@@ -112,7 +127,7 @@ pub fn import(
         let why = format!("signature {}: {}", verdict.state.word(), verdict.reason);
         return Err(Error::Unsigned { path: path.to_owned(), why });
     }
-    Ok((tine::place(&artifact, home, into)?, verdict))
+    Ok((artifact, verdict))
 }
 
 /// Writes a session into a file: there whole, or not at all.

@@ -248,7 +248,7 @@ pub(crate) fn verify(session: &Session) -> std::result::Result<(), (&'static str
             Problem::Damaged(damage) => {
                 (JOURNAL, format!("line {}: {}", damage.line, damage.finding))
             }
-            Problem::Base { error } => (JOURNAL, error.to_string()),
+            Problem::Base { error } | Problem::Unreadable { error } => (JOURNAL, error.to_string()),
             Problem::Blob { line, error } => (JOURNAL, format!("line {line}: {error}")),
             Problem::Identity { .. } => {
                 (IDENTITY, "it does not say what the journal says".to_owned())

@@ -24,8 +24,8 @@ use std::path::Path;
 use segue_journal::Session;
 
 pub use artifact::{Artifact, BadArtifact, Finding};
-pub(crate) use place::place;
 pub use place::{Into, Taken};
+pub(crate) use place::{place, written_from};
 pub use sign::{Algorithm, CantSign, Signing, State, Trust, Verdict};
 pub use wrap::Codec;
 

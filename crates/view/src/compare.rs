@@ -112,3 +112,6 @@ pub fn table(contenders: &[Contender], style: &Style) -> String {
     let text = table.to_string();
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+mod tests;

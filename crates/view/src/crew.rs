@@ -86,6 +86,7 @@ pub fn agents(members: &[MemberRow]) -> String {
 pub fn standing(members: &[MemberRow]) -> String {
     let order = [
         Doing::Degraded,
+        Doing::Unreachable,
         Doing::Waiting,
         Doing::Busy,
         Doing::Starting,
@@ -100,7 +101,7 @@ pub fn standing(members: &[MemberRow]) -> String {
             .map(|member| member.name.as_str())
             .collect();
         let names = match doing {
-            Doing::Degraded | Doing::Waiting => format!(": {}", of.join(", ")),
+            Doing::Degraded | Doing::Unreachable | Doing::Waiting => format!(": {}", of.join(", ")),
             _ => String::new(),
         };
         (!of.is_empty()).then(|| format!("{} {doing}{names}", of.len()))
@@ -112,7 +113,7 @@ pub fn standing(members: &[MemberRow]) -> String {
 pub(crate) fn look(doing: Doing) -> (Paint, &'static str) {
     match doing {
         Doing::Waiting => (Paint::Yellow, "⏸"),
-        Doing::Degraded => (Paint::Red, "✘"),
+        Doing::Degraded | Doing::Unreachable => (Paint::Red, "✘"),
         Doing::Busy => (Paint::Cyan, "▸"),
         Doing::Idle => (Paint::Green, "·"),
         Doing::Starting | Doing::Down | Doing::Unknown => (Paint::Dim, "■"),
@@ -259,7 +260,7 @@ fn entries<const N: usize>(
         entries.push(Entry::Cells(cells(member, format!("{indent}{}", member.name))));
         // Of a crew that was taken down, everybody is down for the same reason.
         let tells = match member.doing {
-            Doing::Waiting | Doing::Degraded => true,
+            Doing::Waiting | Doing::Degraded | Doing::Unreachable => true,
             Doing::Down => state.phase != Phase::Stopped,
             _ => false,
         };

@@ -42,7 +42,10 @@ pub struct Side {
     pub proof: Option<Proof>,
     pub unpriced_calls: u64,
     pub totals: Totals,
+    /// The steps of its own work: of a rerun, not those that it was told of.
     pub steps: Vec<Sketch>,
+    /// How many it was told of.
+    pub told: u64,
     /// The commit that has its files as they were last.
     pub checkpoint: Option<String>,
 }
@@ -105,7 +108,11 @@ impl Side {
         let state = session.state();
         let alive = session.held_by().unwrap_or_default().is_some();
         let (mut totals, mut sketches) = (Totals::default(), Vec::new());
-        session.steps(|step| {
+        let told = session.first_own_step()?;
+        session.steps_on_path(|step| {
+            if step.index < told {
+                return;
+            }
             totals.add(&step);
             let mut sketch = Sketch::of(&step);
             sketch.title = steps::title(&step);
@@ -123,6 +130,7 @@ impl Side {
             unpriced_calls: state.unpriced_calls,
             totals: totals.finish(),
             steps: sketches,
+            told,
             checkpoint: state.checkpoint.as_ref().and_then(|last| last.commit.clone()),
         })
     }

@@ -5,7 +5,7 @@
 //! ● 1 91be7702cd reply I write it.
 //! ├─● 2 0cc2d1a6f3 tool ✓ write_file  a.txt
 //! └─● 3 7720b1c6aa tool ✗ shell  cat a.txt
-//! ● 4 d01f6e33b7 reply (fork #9 other-way) Done.
+//! ● 4 d01f6e33b7 reply (fork/9 other-way) Done.
 //! ├─╮
 //! │ ○ 5 88a1f0c2de prompt (turn 2) Now the docs
 //! │ ○ 6 b2b7aa90c4 reply They are written.
@@ -18,9 +18,9 @@ mod lanes;
 use std::collections::HashMap;
 
 use segue_core::{
-    SessionId,
+    Identity, SessionId,
     event::ToolStatus,
-    identity::How,
+    identity::{How, Mode},
     steps::{Branches, Path, Step, StepId, StepKind},
 };
 use segue_journal::{Home, Session, base::begun_from, home::Located, session::read_identity};
@@ -57,13 +57,18 @@ pub struct Begins {
     /// How people call that session: `#7 other-way`.
     pub name: String,
     pub how: How,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Mode>,
     pub steps: u64,
 }
 
-/// A name for a step.
+/// A name for a step. `main`, `base` and `fork/9` will do wherever a step is to be named.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ref {
     pub name: String,
+    /// What the fork is called, where somebody has given it a name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub called: Option<String>,
     pub kind: RefKind,
     pub index: u64,
     pub step: StepId,
@@ -81,6 +86,8 @@ pub enum RefKind {
     Turn,
     /// Another session goes on from here.
     Fork,
+    /// The last step that another session tells.
+    Base,
     /// Where the session's own part begins.
     Own,
 }
@@ -89,21 +96,63 @@ pub enum RefKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fork {
     pub id: SessionId,
-    pub name: String,
+    pub number: Option<u64>,
+    /// What it is called.
+    pub name: Option<String>,
     pub how: How,
+    pub mode: Option<Mode>,
     /// How many steps of the other one it begins with.
     pub steps: u64,
 }
 
-/// What people call a session: `#9 other-way`.
-fn called(home: &Home, numbers: &[(u64, Located)], at: &Located) -> String {
-    let number = numbers.iter().find(|(_, one)| one == at);
-    let number = number.map_or_else(|| at.id.to_string(), |(number, _)| format!("#{number}"));
-    let name = home.open(at).ok().and_then(|session| session.state().name.clone());
-    match name {
-        Some(name) => format!("{number} {}", sanitize(&name)),
-        None => number,
+impl Fork {
+    /// The name of the step at which it left: `fork/9`, `replay/9`, `rerun/9`.
+    #[must_use]
+    pub fn step_name(&self) -> String {
+        let how = match self.how {
+            How::Replayed if self.mode == Some(Mode::Rerun) => "rerun",
+            How::Replayed => "replay",
+            _ => "fork",
+        };
+        match self.number {
+            Some(number) => format!("{how}/{number}"),
+            None => format!("{how}/{}", self.id),
+        }
     }
+
+    /// The place of that step.
+    #[must_use]
+    pub fn index(&self) -> Option<u64> {
+        self.steps.checked_sub(1)
+    }
+}
+
+/// The step that is meant by the name of a fork, by its number; none where it is no such name.
+pub fn step_of_fork(home: &Home, session: &Session, word: &str) -> Result<Option<u64>> {
+    if !word.contains('/') {
+        return Ok(None);
+    }
+    let forks = forks(home, session)?;
+    Ok(forks.iter().find(|fork| fork.step_name() == word).and_then(Fork::index))
+}
+
+fn number_of(numbers: &[(u64, Located)], at: &Located) -> Option<u64> {
+    numbers.iter().find(|(_, one)| one == at).map(|(number, _)| *number)
+}
+
+fn name_of(home: &Home, at: &Located) -> Option<String> {
+    let name = home.open(at).ok().and_then(|session| session.state().name.clone())?;
+    Some(sanitize(&name).into_owned())
+}
+
+/// What people call a session: `#9 other-way`.
+fn called(home: &Home, at: &Located) -> Result<String> {
+    let number = number_of(&home.numbers()?, at);
+    let number = number.map_or_else(|| at.id.to_string(), |number| format!("#{number}"));
+    Ok(match name_of(home, at) {
+        Some(name) => format!("{number} {name}"),
+        None => number,
+    })
 }
 
 /// The sessions of a home that begin with steps of this one.
@@ -117,29 +166,33 @@ pub fn forks(home: &Home, session: &Session) -> Result<Vec<Fork>> {
     for at in home.sessions()? {
         // One that can't be read has no lineage that could be shown.
         let Ok(identity) = read_identity(&**home.disk(), &home.session_dir(&at)) else { continue };
-        let how = identity.lineage.as_ref().map_or(How::Unknown, |lineage| lineage.how);
+        let (how, mode) = manner(&identity);
         let Some((from, base)) = begun_from(&identity) else { continue };
         let shares = |(id, most): &(SessionId, u64)| *id == from && base.steps <= *most;
         if told.iter().any(shares) && at.id != session.id() {
-            let name = called(home, &numbers, &at);
-            found.push(Fork { id: at.id, name, how, steps: base.steps });
+            let (number, name) = (number_of(&numbers, &at), name_of(home, &at));
+            found.push(Fork { id: at.id, number, name, how, mode, steps: base.steps });
         }
     }
     found.sort_by_key(|fork| (fork.steps, fork.id));
     Ok(found)
 }
 
+fn manner(identity: &Identity) -> (How, Option<Mode>) {
+    identity.lineage.as_ref().map_or((How::Unknown, None), |from| (from.how, from.mode))
+}
+
 /// What a session begins with.
 pub fn begins(home: &Home, session: &Session) -> Result<Option<Begins>> {
     let identity = session.state().identity.as_ref();
     let Some((from, base)) = identity.and_then(begun_from) else { return Ok(None) };
-    let how = identity.and_then(|found| found.lineage.as_ref()).map_or(How::Unknown, |one| one.how);
+    let (how, mode) = identity.map_or((How::Unknown, None), manner);
     let at = home.sessions()?.into_iter().find(|at| at.id == from);
     let name = match at {
-        Some(at) => called(home, &home.numbers()?, &at),
+        Some(at) => called(home, &at)?,
         None => from.to_string(),
     };
-    Ok(Some(Begins { from, name, how, steps: base.steps }))
+    Ok(Some(Begins { from, name, how, mode, steps: base.steps }))
 }
 
 impl Graph {
@@ -199,14 +252,19 @@ fn lighter(mut step: Step) -> Step {
 
 fn refs(nodes: &[StepJson], path: &Path, begins: Option<&Begins>, forks: &[Fork]) -> Vec<Ref> {
     let mut refs = Vec::new();
-    let mut add = |index: u64, kind: RefKind, name: String, session: Option<SessionId>| {
+    let mut add = |index: u64, kind: RefKind, name: String, fork: Option<&Fork>| {
         let place = usize::try_from(index).unwrap_or(usize::MAX);
         if let Some(node) = nodes.get(place) {
-            refs.push(Ref { name, kind, index, step: node.id, session });
+            let called = fork.and_then(|fork| fork.name.clone());
+            let session = fork.map(|fork| fork.id);
+            refs.push(Ref { name, called, kind, index, step: node.id, session });
         }
     };
     if let Some(begins) = begins {
         add(begins.steps, RefKind::Own, "its own part begins".to_owned(), None);
+        if let Some(last) = begins.steps.checked_sub(1) {
+            add(last, RefKind::Base, "base".to_owned(), None);
+        }
     }
     let mut last = 0;
     for node in nodes.iter().filter(|node| node.turn > 0) {
@@ -219,13 +277,8 @@ fn refs(nodes: &[StepJson], path: &Path, begins: Option<&Begins>, forks: &[Fork]
         add(tip, RefKind::Main, "main".to_owned(), None);
     }
     for fork in forks {
-        let word = match fork.how {
-            How::Replayed => "replay",
-            _ => "fork",
-        };
-        let name = format!("{word} {}", fork.name);
-        if let Some(index) = fork.steps.checked_sub(1) {
-            add(index, RefKind::Fork, name, Some(fork.id));
+        if let Some(index) = fork.index() {
+            add(index, RefKind::Fork, fork.step_name(), Some(fork));
         }
     }
     refs.sort_by_key(|one| one.index);
@@ -247,7 +300,12 @@ pub fn graph_text(graph: &Graph, style: &Style) -> String {
         line = line.with(Paint::Dim, format!("{after} {} {} ", node.index, node.id.short()));
         line = line.plain(format!("{} ", node.kind.word()));
         let names = graph.refs.iter().filter(|one| one.index == node.index);
-        let names: Vec<&str> = names.map(|one| one.name.as_str()).collect();
+        let names: Vec<String> = names
+            .map(|one| match &one.called {
+                Some(called) => format!("{} {called}", one.name),
+                None => one.name.clone(),
+            })
+            .collect();
         if !names.is_empty() {
             line = line.with(Paint::Yellow, format!("({}) ", names.join(", ")));
         }
@@ -276,6 +334,7 @@ fn head(graph: &Graph, style: &Style) -> Vec<String> {
     let mut lines = vec![line.render(style)];
     if let Some(begins) = &graph.begins {
         let how = match begins.how {
+            How::Replayed if begins.mode == Some(Mode::Rerun) => "was told of",
             How::Replayed => "replays",
             _ => "begins with",
         };

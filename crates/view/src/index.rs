@@ -93,10 +93,17 @@ impl StatusFilter {
         Self("resumable".to_owned())
     }
 
+    /// Everything but what a person has set aside.
+    #[must_use]
+    pub fn kept() -> Self {
+        Self("kept".to_owned())
+    }
+
     #[must_use]
     pub fn fits(&self, status: Status) -> bool {
         match self.0.as_str() {
             "resumable" => status.is_resumable(),
+            "kept" => status != Status::Discarded,
             "cap" => matches!(status, Status::Capped(_)),
             word => word == crate::json::status_word(status),
         }

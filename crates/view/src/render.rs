@@ -289,9 +289,11 @@ impl Out<'_> {
             Reason::Done => (Paint::Green, "✔", "done".to_owned()),
             reason => {
                 let paint = match reason {
-                    Reason::AgentCrashed | Reason::Failed | Reason::NotSignedIn | Reason::Disk => {
-                        Paint::Red
-                    }
+                    Reason::AgentCrashed
+                    | Reason::Failed
+                    | Reason::Refused
+                    | Reason::NotSignedIn
+                    | Reason::Disk => Paint::Red,
                     _ => Paint::Yellow,
                 };
                 (paint, "■", format!("stopped: {}", reason_word(stopped)))
@@ -355,6 +357,7 @@ impl Out<'_> {
             Outcome::Refused => "the model would not do it",
             Outcome::Superseded => "a new prompt took the place of the rest",
             Outcome::HandedOff => "handed over",
+            Outcome::CutOff => "its program ended in the middle of it",
             Outcome::Unknown => "the turn ended",
         };
         self.one(2, (Paint::Yellow, "◂"), Paint::Yellow, text);

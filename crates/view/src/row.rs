@@ -169,12 +169,14 @@ impl Row {
             return Self::unread(home, at, stamp, problem);
         };
         let crew = crew::rows(state);
+        // How it stood before the damage is not how it stands.
+        let certain = !matches!(session.ending(), Ending::Damaged(_));
         Self {
             name: state.name.clone(),
             agent: state.agent().to_owned(),
             model: state.model().map(str::to_owned),
-            phase: state.phase,
-            stop: state.stop.clone(),
+            phase: if certain { state.phase } else { Phase::Unknown },
+            stop: state.stop.clone().filter(|_| certain),
             turns: state.turn.number,
             iteration: state.review.attempt(),
             max_iterations: state.caps.iterations.filter(|_| state.terms().is_some()),

@@ -112,7 +112,7 @@ pub fn resolve(
     selector: &Selector,
     repo: Option<&str>,
 ) -> Result<Found, SelectError> {
-    find(index, selector, repo, false)
+    find(index, selector, repo, &[])
 }
 
 /// The same, for a resume: "the latest" is then the latest that has something left to do.
@@ -121,21 +121,31 @@ pub fn resolve_resumable(
     selector: &Selector,
     repo: Option<&str>,
 ) -> Result<Found, SelectError> {
-    find(index, selector, repo, true)
+    find(index, selector, repo, &[StatusFilter::resumable()])
+}
+
+/// The same, for a resume with something new to do: one that is done will do as well, but none that
+/// a person has set aside.
+pub fn resolve_kept(
+    index: &mut Index,
+    selector: &Selector,
+    repo: Option<&str>,
+) -> Result<Found, SelectError> {
+    find(index, selector, repo, &[StatusFilter::kept()])
 }
 
 fn find(
     index: &mut Index,
     selector: &Selector,
     repo: Option<&str>,
-    resumable: bool,
+    latest_of: &[StatusFilter],
 ) -> Result<Found, SelectError> {
     match selector {
         Selector::Number(number) => by_number(index.home(), *number),
         Selector::Id(id) => by_id(index, *id),
         Selector::Path(path) => by_path(index, path),
         Selector::Word(word) => by_word(index, word),
-        Selector::Latest => latest(index, repo, resumable),
+        Selector::Latest => latest(index, repo, latest_of),
     }
 }
 
@@ -262,10 +272,14 @@ fn one(home: &Home, text: &str, rows: &[Row]) -> Result<Found, SelectError> {
     }
 }
 
-fn latest(index: &mut Index, repo: Option<&str>, resumable: bool) -> Result<Found, SelectError> {
+fn latest(
+    index: &mut Index,
+    repo: Option<&str>,
+    status: &[StatusFilter],
+) -> Result<Found, SelectError> {
     index.refresh()?;
-    let status = if resumable { vec![StatusFilter::resumable()] } else { Vec::new() };
-    let filter = Filter { repo: repo.map(str::to_owned), status, limit: Some(1) };
+    let resumable = !status.is_empty();
+    let filter = Filter { repo: repo.map(str::to_owned), status: status.to_vec(), limit: Some(1) };
     if let Some(row) = index.query(&filter)?.rows.first() {
         return Ok(Found::by_row(index.home(), row));
     }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use segue_core::{
     SessionId, State,
     caps::Cap,
-    identity::How,
+    identity::{How, Lineage, Mode},
     status::Status,
     usage::{Micros, Usage},
 };
@@ -73,7 +73,11 @@ impl Show {
 
     #[must_use]
     pub fn status(&self) -> Status {
-        Status::of(&self.state, self.holder.is_some())
+        // How it stood before the damage is not how it stands.
+        match self.damaged && self.holder.is_none() {
+            true => Status::Unknown,
+            false => Status::of(&self.state, self.holder.is_some()),
+        }
     }
 
     /// The command that goes on from here.
@@ -93,6 +97,10 @@ pub fn advice(status: Status, state: &State, selector: &str) -> String {
         // It goes on with the session that it is a part of.
         _ if state.is_part() => format!("segue watch {selector}"),
         Status::Running => format!("segue watch {selector}"),
+        // It says of itself that nobody is to go on in it.
+        _ if state.identity.as_ref().is_some_and(|identity| identity.sealed) => {
+            format!("segue fork {selector} \"what to do next\"")
+        }
         Status::Prepared => match &state.tasks {
             Some(tasks) => format!("segue tasks run {}", tasks.source.display()),
             None => format!("segue resume {selector}"),
@@ -269,7 +277,7 @@ fn identity_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
         page.line("proof", Paint::Plain, &sanitize(proof));
     }
     if let Some(lineage) = &identity.lineage {
-        let text = format!("{} {}", came_from(lineage.how), lineage.from);
+        let text = format!("{} {}", came_from(lineage), lineage.from);
         page.line("lineage", Paint::Plain, &text);
     }
     let created = identity.created_at;
@@ -351,12 +359,13 @@ fn crew_lines(show: &Show, page: &mut Page<'_>, now: Timestamp) {
     }
 }
 
-fn came_from(how: How) -> &'static str {
-    match how {
+fn came_from(lineage: &Lineage) -> &'static str {
+    match lineage.how {
         How::Continued => "continued from",
         How::HandedOff => "handed off from",
         How::Rewound => "rewound from",
         How::Forked => "forked from",
+        How::Replayed if lineage.mode == Some(Mode::Rerun) => "does again what was done in",
         How::Replayed => "replayed from",
         How::Unknown => "comes from",
     }

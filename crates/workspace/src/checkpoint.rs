@@ -150,7 +150,9 @@ impl Snapshots {
         let mut attempt = 1;
         loop {
             match self.attempt(reference, message, forced) {
-                Err(SnapshotError::Git(GitError::Failed { .. })) if attempt < ATTEMPTS => {
+                Err(SnapshotError::Git(GitError::Failed { .. } | GitError::Killed { .. }))
+                    if attempt < ATTEMPTS =>
+                {
                     // A file changed while git read it, or the cache names objects that are gone.
                     self.forget()?;
                     attempt += 1;

@@ -9,6 +9,7 @@
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -43,6 +44,10 @@ const FOREIGN_VARS: [&str; 13] = [
     "LANGUAGE",
 ];
 
+/// What git has written is on the disk when it ends: an event that speaks of it may be, too. Many
+/// files at once are synced together.
+pub(crate) const DURABLE: [&str; 2] = ["core.fsync=committed", "core.fsyncMethod=batch"];
+
 /// Settings that hold whatever the user's configuration says.
 const FIXED: [&str; 20] = [
     "core.fsmonitor=false",
@@ -73,6 +78,9 @@ pub enum GitError {
     Missing,
     #[error("git {what} in {}: {message}", .dir.display())]
     Failed { what: String, dir: PathBuf, message: String },
+    /// It gave no answer at all, which is not the same as a no.
+    #[error("git {what} in {} was ended by signal {signal}", .dir.display())]
+    Killed { what: String, dir: PathBuf, signal: i32 },
     #[error("cannot run git {what} in {}: {source}", .dir.display())]
     Io { what: String, dir: PathBuf, source: io::Error },
     #[error("git {what} in {} said something unexpected", .dir.display())]
@@ -139,7 +147,7 @@ impl Place {
 /// A git that runs in `dir`, finds the repository there by itself, and runs nothing of the user's.
 pub(crate) fn safe(dir: &Path) -> Command {
     let mut command = plain(dir);
-    for setting in FIXED {
+    for setting in FIXED.iter().chain(&DURABLE) {
         command.args(["-c", setting]);
     }
     command
@@ -221,7 +229,7 @@ pub(crate) fn finish(
     };
     if input.is_empty() {
         let output = command.output().map_err(fail)?;
-        return Ok((output, what, dir));
+        return answered(output, what, dir);
     }
     let mut child = command.stdin(Stdio::piped()).spawn().map_err(fail)?;
     let stdin = child.stdin.take();
@@ -234,7 +242,18 @@ pub(crate) fn finish(
     });
     let output = child.wait_with_output().map_err(fail)?;
     let _ = writer.join();
-    Ok((output, what, dir))
+    answered(output, what, dir)
+}
+
+fn answered(
+    output: std::process::Output,
+    what: String,
+    dir: PathBuf,
+) -> Result<(std::process::Output, String, PathBuf), GitError> {
+    match output.status.signal() {
+        Some(signal) => Err(GitError::Killed { what, dir, signal }),
+        None => Ok((output, what, dir)),
+    }
 }
 
 /// At most `max` bytes of what it prints, and whether there was more.

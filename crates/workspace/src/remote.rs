@@ -9,7 +9,7 @@ mod tests;
 
 use std::path::Path;
 
-pub use self::address::compare_url;
+pub use self::address::{compare_url, gh_repo};
 use crate::git::{self, GitError};
 
 #[derive(Debug, thiserror::Error)]

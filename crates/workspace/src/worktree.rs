@@ -8,6 +8,7 @@
 //! Shape on disk: a branch `segue/<number>-<slug>`, checked out at `<repository>-segue-<number>`
 //! beside the repository; both get a further number where the name is taken.
 
+mod history;
 mod landing;
 mod message;
 mod point;
@@ -20,7 +21,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-pub use self::landing::{Landing, commit_all};
+pub use self::history::{Mark, marks};
+pub use self::landing::{Landed, Landing, commit_all};
 pub use self::unwind::{Unwound, unwind};
 use crate::checkpoint::{Opened, SnapshotError, Snapshots};
 use crate::git::{self, GitError};
@@ -103,6 +105,9 @@ fn checkout(dir: &Path) -> std::process::Command {
     let mut command = git::plain(dir);
     command.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
     command.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
+    for setting in git::DURABLE {
+        command.args(["-c", setting]);
+    }
     command
 }
 

@@ -21,6 +21,10 @@
 //! silent = true                          # an answer with nothing in it
 //!
 //! [[reply]]
+//! text = "I would rather not."
+//! refuses = true                         # the model would not do it
+//!
+//! [[reply]]
 //! text = "Done."
 //! repeat = true                          # only on the last: answers every further call
 //! ```
@@ -67,6 +71,8 @@ struct Scripted {
     when: Vec<String>,
     #[serde(default)]
     silent: bool,
+    #[serde(default)]
+    refuses: bool,
 }
 
 impl Scripted {
@@ -147,8 +153,11 @@ impl Script {
                 return Err(fail(at, "repeat = true may only stand on the last [[reply]]"));
             }
             let empty = scripted.text.is_empty() && scripted.tools.is_empty();
-            if empty && scripted.limit.is_none() && !scripted.silent {
+            if empty && scripted.limit.is_none() && !scripted.silent && !scripted.refuses {
                 return Err(fail(at, "a [[reply]] needs text or tools"));
+            }
+            if scripted.refuses && !scripted.tools.is_empty() {
+                return Err(fail(at, "a [[reply]] that refuses calls no tools"));
             }
         }
         let replies = parsed.reply.into_iter().map(toml::Spanned::into_inner).collect();
@@ -223,7 +232,11 @@ impl Model for Script {
         let usage = scripted.usage.map_or_else(|| estimate(request, &blocks), Usage::from);
         Ok(Reply {
             blocks,
-            stop: if uses_tools { StopReason::ToolUse } else { StopReason::EndTurn },
+            stop: match uses_tools {
+                _ if scripted.refuses => StopReason::Refusal,
+                true => StopReason::ToolUse,
+                false => StopReason::EndTurn,
+            },
             usage,
             model: "script".to_owned(),
             id: Some(format!("reply-{index}")),

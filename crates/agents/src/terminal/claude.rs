@@ -121,6 +121,10 @@ impl Terminal for Claude {
         Manners { gap: Duration::from_millis(200), interrupt: &["Escape"], clear: &["C-u"] }
     }
 
+    fn knows_open(&self) -> bool {
+        true
+    }
+
     fn identify(&self, who: &Seated<'_>) -> Option<String> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

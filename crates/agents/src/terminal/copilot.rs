@@ -90,6 +90,10 @@ impl Terminal for Copilot {
         }
     }
 
+    fn knows_open(&self) -> bool {
+        true
+    }
+
     fn identify(&self, who: &Seated<'_>) -> Option<String> {
         let marks: Vec<String> =
             process::family(who.pid).into_iter().map(|pid| format!("inuse.{pid}.lock")).collect();

@@ -87,6 +87,10 @@ impl Terminal for Cursor {
         Manners { gap: Duration::from_millis(500), interrupt: &["C-c"], clear: &["C-u"] }
     }
 
+    fn keeps_record(&self) -> bool {
+        false
+    }
+
     fn identify(&self, _who: &Seated<'_>) -> Option<String> {
         None
     }

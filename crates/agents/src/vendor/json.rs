@@ -20,5 +20,13 @@ pub fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, name| value.get(name))
 }
 
+/// What a tool of an MCP server has answered, where that is text.
+#[must_use]
+pub fn mcp_text(result: &Value) -> Option<String> {
+    let parts = at(result, &["content"])?.as_array()?.iter();
+    let texts: Vec<&str> = parts.filter_map(|part| text(part, &["text"])).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
 /// A text of a field, where it has one.
 pub type Text<'a> = Option<Cow<'a, str>>;

@@ -5,9 +5,11 @@ use std::io::Read;
 use segue_core::{
     Body, Event, Exit, State,
     bridge::{PERSON, short},
+    decide,
     event::Reason,
     identity::LoopKind,
     review::render,
+    state::Phase,
 };
 use segue_journal::Session;
 use segue_loops::bridge;
@@ -293,7 +295,13 @@ fn send(
         return Ok(Exit::Done);
     }
     say(&format!("sent to {}", sent.join(", ")));
-    if !working {
+    // What is said to reviewers waits for a review, and where all is done there is none.
+    let reviewers_only = !sent.iter().any(|name| name == session.state().worker());
+    let over = session.state().phase == Phase::Stopped && !decide::is_resumable(session.state());
+    if !working && over && reviewers_only {
+        say("the session is completed: it is delivered with the next review");
+        say(&format!("segue resume {selector} \"…\""));
+    } else if !working {
         say("nobody works on the session now: it is delivered when it goes on");
         say(&format!("segue resume {selector}"));
     }

@@ -9,7 +9,7 @@ use segue_core::{
 };
 use segue_journal::{LockedSession, Session, home::NewSession};
 use segue_loops::{
-    branch::{self, With},
+    branch::{self, Branch, With},
     keep::Keeper,
     launch::{self, LaunchError, Worker},
 };
@@ -26,7 +26,7 @@ use crate::{
         caps::CapFlags,
         fork::{self, branch_error},
         go_on::say_plan,
-        place,
+        import, place,
         replay::task,
         run::{Manner, check_git, surroundings},
         worker::{Wishes, hire, known_agent, no_such_agent},
@@ -48,7 +48,7 @@ use crate::{
   segue compare 7 --agents codex,gemini --from-step 12 \"Go on with the tests\"
   segue accept 9                                what session 9 made is taken over")]
 pub(crate) struct Args {
-    /// A number, a name, an id or the start of one, a path, or @latest
+    /// A number, a name, an id or the start of one, a path, a .tine or .segue file, or @latest
     session: String,
     /// What to do [default: what the session was asked first]
     prompt: Option<String>,
@@ -78,7 +78,7 @@ struct Try {
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let config = context.config()?;
-    let found = context.find(Some(&args.session))?;
+    let found = import::find(context, Some(&args.session))?;
     let session = fork::open(context, &found, "compared")?;
     let place = place::find(context, &session, None)?;
     check_git(&place.dir)?;
@@ -100,16 +100,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         let wishes = Wishes { model, permission: args.permission, fresh: false };
         hired.push(hire(context, &config, agent, wishes)?);
     }
-    let files = match &args.from_step {
-        None => branch::start_of(&session, &keeper),
-        Some(step) => {
-            let branch = branch::leave(&session, &keeper, Some(step), How::Forked)
-                .map_err(|error| branch_error(error, &found.selector()))?;
-            branch.files.commit().map(str::to_owned)
-        }
-    };
+    let step = fork::step_word(context, &session, args.from_step.as_deref())?;
+    let from = From::find(&session, &keeper, &found, step.as_deref())?;
     if !context.json {
-        say_plan(context, &plan(&found, &agents, &prompt, files.as_deref(), args));
+        say_plan(context, &plan(&found, &agents, &prompt, &from));
     }
     let interrupt = Interrupt::install()?;
     let mut tries = Vec::new();
@@ -126,7 +120,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             sealed: false,
             segue: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let new = new_session(&session, &keeper, &found, args.from_step.as_deref(), with)?;
+        let new = from.session(&session, &found, with)?;
         worker.check_price(new.caps)?;
         let mut watcher = Watcher::quiet(context);
         let manner = Manner::default();
@@ -134,49 +128,71 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         let (session, number) = launch::create(&context.home, new, &around)?;
         tries.push(Try { agent, number, session, worker });
     }
-    let contenders = side_by_side(context, &config, tries, files.as_deref(), &interrupt)?;
+    let contenders = side_by_side(context, &config, tries, &interrupt)?;
     show(context, &found, &contenders)
 }
 
-fn plan(
-    found: &Found,
-    agents: &[String],
-    prompt: &str,
-    files: Option<&str>,
-    args: &Args,
-) -> Vec<String> {
+/// What all of them begin with.
+enum From {
+    /// The files of the start, where they were kept, and nothing of what the session knows.
+    Start(Option<String>),
+    /// What the session knew at a step, with its files.
+    Step(Box<Branch>),
+}
+
+impl From {
+    fn find(
+        session: &Session,
+        keeper: &Keeper,
+        found: &Found,
+        step: Option<&str>,
+    ) -> Result<Self, CommandError> {
+        let Some(step) = step else {
+            return Ok(Self::Start(branch::before_all(session, keeper)));
+        };
+        let wrong = |error| branch_error(error, &found.selector());
+        let mut branch = branch::leave(session, keeper, Some(step), How::Forked).map_err(wrong)?;
+        let dir = session.state().workspace().map(Path::to_owned).unwrap_or_default();
+        branch.apart(&dir, true).map_err(wrong)?;
+        Ok(Self::Step(Box::new(branch)))
+    }
+
+    fn files(&self) -> String {
+        match self {
+            Self::Start(Some(_)) => "as before turn 1".to_owned(),
+            Self::Start(None) => "as last committed: the start was not kept".to_owned(),
+            Self::Step(branch) => fork::files_are(branch, true),
+        }
+    }
+
+    /// A session like the one that is compared on.
+    fn session(
+        &self,
+        session: &Session,
+        found: &Found,
+        with: With,
+    ) -> Result<NewSession, CommandError> {
+        let wrong = |error| branch_error(error, &found.selector());
+        match self {
+            Self::Step(branch) => branch.clone().session(session, with).map_err(wrong),
+            Self::Start(files) => {
+                let unreadable = || CommandError::failed("the session can't be read");
+                let identity = session.state().identity.as_ref().ok_or_else(unreadable)?;
+                let from = Lineage::new(session.id(), How::Forked);
+                let lineage = Some(Lineage { files: files.clone(), ..from });
+                Ok(NewSession { lineage, ..with.session(identity) })
+            }
+        }
+    }
+}
+
+fn plan(found: &Found, agents: &[String], prompt: &str, from: &From) -> Vec<String> {
     let mut lines = vec![format!("⇉ compare on #{}: {}", found.selector(), agents.join(", "))];
     let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
     line("prompt", prompt.lines().next().unwrap_or_default().to_owned());
     let place = format!("{} of their own", style::count(agents.len() as u64, "worktree"));
-    line(
-        "files",
-        match (files, &args.from_step) {
-            (None, _) => format!("{place}, as last committed: what was there then was not kept"),
-            (Some(_), None) => format!("{place}, as before turn 1"),
-            (Some(_), Some(step)) => format!("{place}, as at step {step}"),
-        },
-    );
+    line("files", format!("{place}, {}", from.files()));
     lines
-}
-
-/// Like the session that is compared on: with what it knew at the step, or with nothing of it.
-fn new_session(
-    session: &Session,
-    keeper: &Keeper,
-    found: &Found,
-    step: Option<&str>,
-    with: With,
-) -> Result<NewSession, CommandError> {
-    let wrong = |error| branch_error(error, &found.selector());
-    if step.is_some() {
-        let branch = branch::leave(session, keeper, step, How::Forked).map_err(wrong)?;
-        return branch.session(session, with).map_err(wrong);
-    }
-    let unreadable = || CommandError::failed("the session can't be read");
-    let identity = session.state().identity.as_ref().ok_or_else(unreadable)?;
-    let lineage = Some(Lineage::new(session.id(), How::Forked));
-    Ok(NewSession { lineage, ..with.session(identity) })
 }
 
 /// Lets all of them work at the same time, and says when one has stopped.
@@ -184,7 +200,6 @@ fn side_by_side(
     context: &Context,
     config: &Config,
     tries: Vec<Try>,
-    files: Option<&str>,
     interrupt: &Interrupt,
 ) -> Result<Vec<Contender>, CommandError> {
     let worked = thread::scope(|scope| {
@@ -195,7 +210,7 @@ fn side_by_side(
                 scope.spawn(move || {
                     let (agent, number) = (one.agent.clone(), one.number);
                     let dir = one.session.session().dir().to_owned();
-                    let done = work(context, config, one, files, interrupt);
+                    let done = work(context, config, one, interrupt);
                     say(&match &done {
                         Ok(stop) => format!("· #{number} {agent}: {}", stop.message),
                         Err(error) => format!("· #{number} {agent}: {error}"),
@@ -220,13 +235,12 @@ fn work(
     context: &Context,
     config: &Config,
     one: Try,
-    files: Option<&str>,
     interrupt: Interrupt,
 ) -> Result<SessionStopped, LaunchError> {
     let mut watcher = Watcher::quiet(context);
     let manner = Manner { number: Some(one.number), ..Manner::default() };
     let around = surroundings(context, config, &mut watcher, interrupt, manner);
-    launch::start(one.session, one.worker, files.map(str::to_owned), around)
+    launch::start(one.session, one.worker, around)
 }
 
 /// What somebody has made of it.

@@ -12,8 +12,10 @@ use segue_view::{
     select::Found,
 };
 use segue_workspace::{Change, Lines, SnapshotError, Snapshots, Status};
+use serde_json::json;
 
 use crate::{
+    commands::import,
     context::{Context, print, say, view_error},
     error::{CommandError, CommandResult},
 };
@@ -50,18 +52,21 @@ pub(crate) struct Args {
     exit_code: bool,
 }
 
-/// Shows how two sessions differ, as `segue diff A B` does.
-pub(crate) fn between(context: &Context, a: &str, b: &str) -> CommandResult {
+/// Shows how two sessions differ, after the one of them that was just worked on: as `segue diff A B`
+/// does, and for programs as one more line.
+pub(crate) fn between(context: &Context, a: &str, b: &str) -> Result<(), CommandError> {
     let (a, b) = (a.to_owned(), b.to_owned());
-    run(context, &Args { a, b, files: false, side_by_side: false, exit_code: false })
+    let args = Args { a, b, files: false, side_by_side: false, exit_code: false };
+    let (all, _) = compare(context, &args)?;
+    match context.json {
+        true => print(&json!({ "compared": DiffJson::of(&all, None) }).to_string()),
+        false => show(context, &args, &all, None),
+    }
+    Ok(())
 }
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
-    let (found_a, found_b) = (context.find(Some(&args.a))?, context.find(Some(&args.b))?);
-    let (a, b) = (found_a.open(&context.home)?, found_b.open(&context.home)?);
-    let (files, patch) = compare_files((&a, &found_a), (&b, &found_b), args.files)?;
-    let side = |session: &Session, found: &Found| Side::of(session, found).map_err(view_error);
-    let all = Comparison::new(side(&a, &found_a)?, side(&b, &found_b)?, files);
+    let (all, patch) = compare(context, args)?;
     if context.json {
         let patch = patch.map(|patch| String::from_utf8_lossy(&patch).into_owned());
         context.print_json(&DiffJson::of(&all, patch))?;
@@ -72,6 +77,16 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         true => Exit::Failed,
         false => Exit::Done,
     })
+}
+
+/// The comparison, and the files line by line.
+fn compare(context: &Context, args: &Args) -> Result<(Comparison, Option<Vec<u8>>), CommandError> {
+    let (found_a, found_b) =
+        (import::find(context, Some(&args.a))?, import::find(context, Some(&args.b))?);
+    let (a, b) = (found_a.open(&context.home)?, found_b.open(&context.home)?);
+    let (files, patch) = compare_files((&a, &found_a), (&b, &found_b), args.files)?;
+    let side = |session: &Session, found: &Found| Side::of(session, found).map_err(view_error);
+    Ok((Comparison::new(side(&a, &found_a)?, side(&b, &found_b)?, files), patch))
 }
 
 fn show(context: &Context, args: &Args, all: &Comparison, patch: Option<&[u8]>) {

@@ -86,14 +86,14 @@ pub(crate) fn start(
         let turn = packet.turn_count;
         packet.cut_to(turn, keeper.touched_until(state, commit));
     }
-    let new = new_session(session, identity, packet, asked, place.dir);
+    let new = new_session(session, identity, packet, files, asked, place.dir);
     let new =
         NewSession { agent, model, prompt, caps: config.caps().overridden_by(asked.caps), ..new };
     let manner = Manner { wait: asked.wait, tmux: asked.tmux, ..Manner::default() };
     // It has been read: the session that it was made from goes on as if it had not been edited.
     let used = format!("resume.json.used-{}", context.now().as_millisecond());
     let packet = (session.dir().join("resume.json"), session.dir().join(used));
-    let begin = Begin { files, packet: Some(packet), list: None };
+    let begin = Begin { packet: Some(packet), list: None };
     launch_new(context, &config, new, worker, manner, begin)
 }
 
@@ -113,6 +113,7 @@ fn new_session(
     session: &Session,
     identity: &Identity,
     packet: Packet,
+    files: Option<String>,
     asked: &Request,
     workspace: PathBuf,
 ) -> NewSession {
@@ -134,6 +135,7 @@ fn new_session(
         caps: identity.caps,
         lineage: Some(Lineage {
             step: Some(format!("turn {}", packet.turn_count)),
+            files,
             ..Lineage::new(session.id(), how)
         }),
         packet: Some(Box::new(packet)),

@@ -1,29 +1,26 @@
 //! `segue fork`: a new session that begins with what another one knows at one of its steps.
 
-use segue::Run;
-use segue_core::{Exit, Permission, identity::How};
-use segue_journal::Session;
-use segue_loops::{
-    branch::{self, Branch, BranchError, Files, With},
-    keep::Keeper,
+use segue::{
+    Run,
+    plan::{By, Plan},
 };
-use segue_view::select::Found;
+use segue_core::{Exit, Permission};
+use segue_journal::Session;
+use segue_loops::branch::{Branch, BranchError, Files, With};
+use segue_view::{graph, select::Found};
 use serde_json::json;
 
 use crate::{
     commands::{
         caps::CapFlags,
         go_on::{check_no_list, check_whole, say_plan},
-        place,
+        import, place,
         run::{Begin, Manner, check_free, launch_new},
         worker::{NATIVE, Wishes, hire, known_agent, no_such_agent},
     },
-    context::{Context, say},
+    context::{Context, say, view_error},
     error::{CommandError, CommandResult},
 };
-
-/// What a fork is asked that was given no prompt.
-const GO_ON: &str = "Go on from here.";
 
 /// Begin a new session with what another one knows, at any of its steps
 ///
@@ -39,11 +36,12 @@ const GO_ON: &str = "Go on from here.";
   segue fork 7 --from-step 3f9a                 without a prompt: nobody is asked yet
   segue log 7 --steps                           the steps, with their numbers and ids")]
 pub(crate) struct Args {
-    /// A number, a name, an id or the start of one, a path, or @latest
+    /// A number, a name, an id or the start of one, a path, a .tine or .segue file, or @latest
     session: String,
     /// What to do in the new session
     prompt: Option<String>,
-    /// After this step: its number, its id or the start of one [default: the last one]
+    /// After this step: its number, its id or the start of one, a name (main, base, fork/9)
+    /// [default: the last one]
     #[arg(long, value_name = "STEP")]
     from_step: Option<String>,
     /// Who goes on, where that is somebody else
@@ -73,7 +71,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         return Err(CommandError::usage("the prompt is empty"));
     }
     let config = context.config()?;
-    let found = context.find(Some(&args.session))?;
+    let found = import::find(context, Some(&args.session))?;
     let session = open(context, &found, "forked")?;
     check_free(context, args.name.as_deref())?;
     let agent = match &args.with {
@@ -81,56 +79,46 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         None => session.state().agent().to_owned(),
     };
     let place = place::find(context, &session, None)?;
-    let keeper = Keeper::new(&session, &place.dir, config.checkpoints());
-    let step = args.from_step.as_deref();
-    let mut branch = branch::leave(&session, &keeper, step, How::Forked)
-        .map_err(|error| branch_error(error, &found.selector()))?;
-    let copies = branch
-        .fork_natively(&session, &agent)
-        .map_err(|error| branch_error(error, &found.selector()))?;
-    let (worktree, files) = branch.apart(&place.dir, args.worktree);
-    let mut lines = vec![format!("⑂ fork #{} after step {}", found.selector(), named(&branch))];
-    let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
-    line("talk", talk(&agent, copies));
-    line("files", files_line(&branch, worktree));
-    if let Some(prompt) = &args.prompt {
-        line("prompt", prompt.clone());
-    }
+    let wrong = |error: segue::Error| CommandError::from(error).about(&found.selector());
+    let run = Run::of(&context.runs()?, session, found.number);
+    let (step, prompt) = (args.from_step.as_deref(), args.prompt.as_deref());
+    let plan = run.plan_fork(step, &agent, prompt, &place.dir, args.worktree).map_err(wrong)?;
     if args.dry_run && context.json {
-        context.print_json(&plan_json(&found, &branch, &agent, copies, worktree))?;
+        context.print_json(&plan_json(&found, &plan, &agent))?;
     } else if !context.json {
-        say_plan(context, &lines);
+        say_what(context, &found, &plan, &agent, prompt);
     }
     if args.dry_run {
         return Ok(Exit::Done);
     }
-    let same = agent == session.state().agent();
-    let model = args.model.as_deref().or_else(|| session.state().model().filter(|_| same));
-    let wishes = Wishes { model, permission: args.permission, fresh: false };
-    let hired = hire(context, &config, &agent, wishes);
-    let with = With {
+    let model = args.model.as_deref().or_else(|| run.model_of(&agent)).map(str::to_owned);
+    let wishes = Wishes { model: model.as_deref(), permission: args.permission, fresh: false };
+    let by = |agent: String, model: Option<String>| By {
         agent,
-        model: None,
-        permission: args.permission.unwrap_or_else(|| session.state().permission()),
-        prompt: branch.told(args.prompt.clone().unwrap_or_else(|| GO_ON.to_owned()), worktree),
-        workspace: place.dir,
-        worktree,
+        model,
+        permission: args.permission,
         caps: config.caps().overridden_by(args.caps.caps()),
-        name: args.name,
-        sealed: false,
-        segue: env!("CARGO_PKG_VERSION").to_owned(),
+        name: args.name.clone(),
     };
-    let begin = Begin { files, ..Begin::default() };
-    if args.prompt.is_none() {
-        let model = model.map(str::to_owned);
-        let source = Run::of(&context.runs()?, session, found.number);
-        return made(context, &source, branch, With { model, ..with }, begin.files);
+    if prompt.is_none() {
+        let (branch, with) = plan.parts(&run, by(agent, model)).map_err(wrong)?;
+        return made(context, &run, branch, with);
     }
-    let (model, worker) = hired?;
-    let new = branch
-        .session(&session, With { model, ..with })
-        .map_err(|error| branch_error(error, &found.selector()))?;
-    launch_new(context, &config, new, worker, Manner::default(), begin)
+    let (model, worker) = hire(context, &config, &agent, wishes)?;
+    let new = plan.session(&run, by(agent, model)).map_err(wrong)?;
+    launch_new(context, &config, new, worker, Manner::default(), Begin::default())
+}
+
+fn say_what(context: &Context, found: &Found, plan: &Plan, agent: &str, prompt: Option<&str>) {
+    let branch = &plan.branch;
+    let mut lines = vec![format!("⑂ fork #{} after step {}", found.selector(), named(branch))];
+    let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
+    line("talk", talk(agent, plan.copies));
+    line("files", files_line(branch, plan.worktree));
+    if let Some(prompt) = prompt {
+        line("prompt", prompt.to_owned());
+    }
+    say_plan(context, &lines);
 }
 
 /// A session that can be left: one agent's, whole, and no list.
@@ -142,16 +130,21 @@ pub(crate) fn open(context: &Context, found: &Found, done: &str) -> Result<Sessi
     Ok(session)
 }
 
-/// A fork that waits for somebody to be asked.
-fn made(
+/// The step that a word means, where it is the name of a fork; else the word.
+pub(crate) fn step_word(
     context: &Context,
-    source: &Run,
-    branch: Branch,
-    with: With,
-    files: Option<String>,
-) -> CommandResult {
+    session: &Session,
+    word: Option<&str>,
+) -> Result<Option<String>, CommandError> {
+    let Some(word) = word else { return Ok(None) };
+    let index = graph::step_of_fork(&context.home, session, word).map_err(view_error)?;
+    Ok(Some(index.map_or_else(|| word.to_owned(), |index| index.to_string())))
+}
+
+/// A fork that waits for somebody to be asked.
+fn made(context: &Context, source: &Run, branch: Branch, with: With) -> CommandResult {
     let made = source
-        .fork_with(branch, with, files)
+        .fork_with(branch, with)
         .map_err(|error| CommandError::from(error).about(&source.selector()))?;
     if context.json {
         context.print_json(&json!({ "session": made.number(), "id": made.id() }))?;
@@ -177,25 +170,26 @@ fn talk(agent: &str, copies: bool) -> String {
     }
 }
 
-pub(crate) fn files_line(branch: &Branch, worktree: bool) -> String {
+fn files_line(branch: &Branch, worktree: bool) -> String {
     let place = if worktree { "a worktree of its own" } else { "the same directory" };
+    format!("{place}, {}", files_are(branch, worktree))
+}
+
+/// What the files are that somebody begins with who leaves a session at a step.
+pub(crate) fn files_are(branch: &Branch, worktree: bool) -> String {
     match &branch.files {
-        Files::Unknown { why } => format!("{place}, files as they are: {why}"),
-        _ if !worktree && branch.tip => format!("{place}, files as they are"),
-        _ if !worktree => format!("{place}, files as they are: there can be no worktree"),
-        Files::At { .. } => format!("{place}, as after that step"),
-        Files::Before { turn: 0, .. } => format!("{place}, as before turn 1"),
-        Files::Before { turn, .. } => format!("{place}, as after turn {turn}"),
+        Files::Unknown { why } if worktree => format!("files as last committed: {why}"),
+        Files::Unknown { why } => format!("files as they are: {why}"),
+        _ if !worktree && branch.tip => "files as they are".to_owned(),
+        _ if !worktree => "files as they are: there can be no worktree".to_owned(),
+        Files::At { .. } => "as after that step".to_owned(),
+        Files::Before { turn: 0, .. } => "as before turn 1".to_owned(),
+        Files::Before { turn, .. } => format!("as after turn {turn}"),
     }
 }
 
-fn plan_json(
-    found: &Found,
-    branch: &Branch,
-    agent: &str,
-    copies: bool,
-    worktree: bool,
-) -> serde_json::Value {
+fn plan_json(found: &Found, plan: &Plan, agent: &str) -> serde_json::Value {
+    let Plan { branch, worktree, copies, .. } = plan;
     json!({
         "session": found.selector(),
         "step": branch.mark.index,
@@ -217,6 +211,7 @@ pub(crate) fn branch_error(error: BranchError, selector: &str) -> CommandError {
         }
         BranchError::Step(error) => CommandError::usage(error.to_string())
             .hint(format!("the steps: segue log {selector} --steps")),
+        BranchError::Repository { .. } => CommandError::failed(error.to_string()),
         BranchError::Unreadable(_) => {
             CommandError::failed(error.to_string()).hint(format!("segue verify {selector}"))
         }

@@ -10,7 +10,7 @@ use segue_core::{
     Exit, Permission,
     caps::Caps,
     decide,
-    event::{AgentChanged, ChangeCause, Reason, RewindStarted},
+    event::{AgentChanged, Reason, RewindStarted},
     state::Phase,
 };
 use segue_journal::{Session, session::Mended};
@@ -32,11 +32,12 @@ use crate::{
     commands::{
         attach::{self, Start},
         edited,
-        limited::{limited, still_limited},
+        limited::limited,
         place, relist, resume,
         rewind::{rewind_error, rewind_lines},
-        run::{Manner, surroundings},
-        worker::{Wishes, hire, known_agent, limit_key, no_such_agent, terms},
+        run::{Manner, read_stdin, surroundings},
+        substitute::{Substitute, change},
+        worker::{Wishes, hire, known_agent, no_such_agent, terms},
     },
     config::Config,
     context::{Context, say},
@@ -99,6 +100,9 @@ pub(crate) enum Where {
 pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> CommandResult {
     let selector = found.selector();
     let about = |error: CommandError| error.about(&selector);
+    if asked.prompt.as_deref() == Some("-") {
+        asked.prompt = Some(read_stdin()?);
+    }
     if asked.prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
         return Err(CommandError::usage("the prompt is empty"));
     }
@@ -106,6 +110,7 @@ pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> Com
         known_agent(word).ok_or_else(|| no_such_agent(word))?;
     }
     let session = found.open(&context.home)?;
+    session.check_whole().map_err(|error| about(error.into()))?;
     check_whole(&session)?;
     check_resumable(&session, &selector)?;
     let shown = session.state().terms().is_some_and(|terms| terms.tmux);
@@ -133,7 +138,7 @@ pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> Com
         return say_nothing_to_do(context, &session, &selector);
     }
     if list.is_some() {
-        asked.caps = context.config()?.set_task_caps().overridden_by(asked.caps);
+        asked.caps = context.config()?.set_task_caps().and_then(asked.caps);
     }
     planned(context, found, session, asked, list)
 }
@@ -143,11 +148,16 @@ fn planned(
     context: &Context,
     found: &Found,
     session: Session,
-    asked: Request,
+    mut asked: Request,
     list: Option<relist::Relist>,
 ) -> CommandResult {
     let selector = found.selector();
     let config = context.config()?;
+    let substitute = Substitute::of(context, &config, &session, &asked)?;
+    if substitute.is_some() {
+        // They are for the reviewer: the worker is who it was.
+        (asked.with, asked.model) = (None, None);
+    }
     let change = change(context, &config, &session, &selector, &asked)?;
     let place = place::find(context, &session, asked.dir.as_deref())?;
     let keeper = Keeper::new(&session, &place.dir, config.checkpoints());
@@ -162,6 +172,7 @@ fn planned(
         place: &place,
         note: &note,
         list: list.as_ref(),
+        substitute: substitute.as_ref(),
     };
     let plan = going.plan(&session, with, back.as_ref(), context.now());
     if asked.dry_run && context.json {
@@ -175,7 +186,9 @@ fn planned(
         return Ok(Exit::Done);
     }
     let interrupt = Interrupt::install()?;
-    if let Some(exit) = limited(context, &session, &selector, &asked, &agent, &interrupt)? {
+    let waits = substitute.is_none();
+    let exit = waits.then(|| limited(context, &session, &selector, &asked, &agent, &interrupt));
+    if let Some(exit) = exit.transpose()?.flatten() {
         return Ok(exit);
     }
     let restores = back.is_none() && place::decide(&place, &note, &selector, asked.files)?;
@@ -185,7 +198,11 @@ fn planned(
             false if place.elsewhere => place::Wish::Keep,
             false => place::Wish::Ask,
         };
-        let args = resume::args_for(&selector, &Request { files, ..asked });
+        let (with, model) = match substitute {
+            Some(substitute) => (Some(substitute.to), substitute.model),
+            None => (asked.with, asked.model),
+        };
+        let args = resume::args_for(&selector, &Request { files, with, model, ..asked });
         return attach::show(context, found, Start::Background(args));
     }
     let back = match back {
@@ -200,7 +217,7 @@ fn planned(
         &selector,
         found.number,
         asked,
-        Ready { change, agent, place, back, plan, interrupt, list },
+        Ready { change, substitute, agent, place, back, plan, interrupt, list },
     )
 }
 
@@ -210,7 +227,7 @@ pub(crate) fn check_no_list(session: &Session, what: &str) -> Result<(), Command
     let Some(tasks) = &session.state().tasks else { return Ok(()) };
     let message = format!("a session over a list of tasks can't be {what}");
     Err(CommandError::usage(message)
-        .hint("each task is a commit on its branch: git revert takes one back")
+        .hint("each task is a commit on its branch: taken off the branch, it is worked on again")
         .hint(format!("begin anew: segue tasks run {} --new", tasks.source.display())))
 }
 
@@ -243,6 +260,7 @@ struct Going<'a> {
     place: &'a Place,
     note: &'a place::Note,
     list: Option<&'a relist::Relist>,
+    substitute: Option<&'a Substitute>,
 }
 
 impl Going<'_> {
@@ -258,12 +276,15 @@ impl Going<'_> {
         let permission = terms(with.unwrap_or(state.agent()), permission);
         let mut notes = back.map(rewind_lines).unwrap_or_default();
         notes.extend(self.list.map(relist::Relist::notes).unwrap_or_default());
+        notes.extend(self.substitute.map(Substitute::note));
         match waiting(session) {
             0 => {}
             1 => notes.push(("messages", "1 for the worker, which gets it".to_owned())),
             n => notes.push(("messages", format!("{n} for the worker, which gets them"))),
         }
-        if let Some(begun) = &state.rewind.under_way {
+        if state.rewind.under_way.is_some() && !state.has_begun() {
+            notes.insert(0, ("rewind", "the files that it begins with come first".to_owned()));
+        } else if let Some(begun) = &state.rewind.under_way {
             let turn = begun.to_turn;
             let text =
                 format!("to the end of turn {turn}, broken off before: it is finished first");
@@ -294,6 +315,7 @@ impl Going<'_> {
 /// Everything that was decided before the session is taken over.
 struct Ready {
     change: Option<AgentChanged>,
+    substitute: Option<Substitute>,
     agent: String,
     place: Place,
     back: Option<RewindStarted>,
@@ -327,6 +349,9 @@ fn launch_resume(
         fresh: asked.fresh || is_full(&session),
     };
     let (model, worker) = hire(context, config, &ready.agent, wishes)?;
+    if let Some(substitute) = &ready.substitute {
+        substitute.sit_down(context, config, &ready.interrupt)?;
+    }
     let named = model.filter(|_| asked.model.is_some());
     let change = ready.change.map(|change| AgentChanged { model: named.clone(), ..change });
     if ready.list.is_some()
@@ -389,42 +414,6 @@ fn say_nothing_to_do(context: &Context, session: &Session, selector: &str) -> Co
         say(&format!("ask for more: segue resume {selector} \"…\""));
     }
     Ok(Exit::Done)
-}
-
-/// The hand-off that is asked for, if it is one.
-fn change(
-    context: &Context,
-    config: &Config,
-    session: &Session,
-    selector: &str,
-    asked: &Request,
-) -> Result<Option<AgentChanged>, CommandError> {
-    let state = session.state();
-    let first = state.identity.as_ref().map_or("", |found| found.agent.as_str());
-    let (to, cause) = match &asked.with {
-        Some(word) => {
-            let to = known_agent(word).ok_or_else(|| no_such_agent(word))?;
-            (to, ChangeCause::Asked)
-        }
-        None if asked.give_back => (first.to_owned(), ChangeCause::Returned),
-        None => return Ok(None),
-    };
-    if to == state.agent() {
-        return Ok(None);
-    }
-    let model = asked.model.as_deref().or_else(|| state.first_model(&to));
-    let model = model.or_else(|| config.get("model"));
-    let limit = context.home.limit_of(&limit_key(&to, model), context.now());
-    if let Some(limit) = limit.filter(|_| !asked.now && !asked.wait) {
-        return Err(still_limited(context, &to, limit.resets_at, selector));
-    }
-    let from = state.agent().to_owned();
-    let why = || match &state.stop {
-        Some(stop) => stop.message.clone(),
-        None => "asked for by a person".to_owned(),
-    };
-    let reason = asked.reason.clone().unwrap_or_else(why);
-    Ok(Some(AgentChanged { from, to, model: None, cause, reason, passed_over: Vec::new() }))
 }
 
 /// The old conversation would be too long again.

@@ -8,7 +8,7 @@ use segue_share::{
     foreign::{self, Format},
     import, remap,
 };
-use segue_view::style::Paint;
+use segue_view::{select::Found, style::Paint};
 use serde_json::json;
 
 use crate::{
@@ -52,27 +52,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         Format::Bundle => {}
         format => return import_run::run(context, &file, format, args.dir.as_deref(), &args.trust),
     }
-    let mut shown = Shown::new(context);
-    let done = import(&file, &context.home, &ImportOptions::default(), &mut |p| shown.show(p))
-        .map_err(|error| share_error(&error));
-    shown.wipe();
-    let done = done?;
-    let session = context.home.open(&done.at)?;
-    let recorded = session.state().workspace().map(PathBuf::from).unwrap_or_default();
-    let here = here(context, &done, &recorded, args.dir.as_deref())?;
-    let (fetched, trouble) = match &here {
-        Some(dir) => bring_git(&done, dir),
-        None => (0, Vec::new()),
-    };
-    let placed = match &here {
-        Some(dir) => carry::unpack(&done, dir),
-        None => Vec::new(),
-    };
+    let brought = unpack(context, &file, args.dir.as_deref())?;
+    let Brought { done, here, fetched, trouble, placed } = &brought;
     let number = done.number;
-    if let Some(dir) = here.as_ref().filter(|dir| **dir != recorded) {
-        session.is_here(dir)?;
-    }
-    let next = match &here {
+    let next = match here {
         Some(_) => format!("segue resume {number}"),
         None => format!("segue import {} --dir DIR", file.display()),
     };
@@ -87,22 +70,95 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let sign = context.err().paint(Paint::Green, "✓");
     let what = if done.was_there { "was here already" } else { "is here" };
     say(&format!("{sign} session {number} {what} · {}", done.dir.display()));
-    match &here {
-        Some(dir) => say(&format!("  workspace {}, {fetched} checkpoints brought", dir.display())),
-        None => {
-            say(
-                "  workspace not found here: call this again from within the repository, or name it",
-            );
-        }
-    }
-    for line in trouble {
-        say(&format!("  missing   {line}"));
-    }
-    for agent in placed {
-        say(&format!("  {agent} can go on in its own session"));
-    }
+    brought.say();
     say(&next);
     Ok(Exit::Done)
+}
+
+/// A session that a bundle was made into, and all that came with it.
+struct Brought {
+    done: Imported,
+    /// Where the workspace is here.
+    here: Option<PathBuf>,
+    fetched: usize,
+    trouble: Vec<String>,
+    placed: Vec<String>,
+}
+
+impl Brought {
+    fn say(&self) {
+        match &self.here {
+            Some(dir) => {
+                say(&format!(
+                    "  workspace {}, {} checkpoints brought",
+                    dir.display(),
+                    self.fetched
+                ));
+            }
+            None => say(
+                "  workspace not found here: call this again from within the repository, or name it",
+            ),
+        }
+        for line in &self.trouble {
+            say(&format!("  missing   {line}"));
+        }
+        for agent in &self.placed {
+            say(&format!("  {agent} can go on in its own session"));
+        }
+    }
+}
+
+fn unpack(context: &Context, file: &Path, dir: Option<&Path>) -> Result<Brought, CommandError> {
+    let mut shown = Shown::new(context);
+    let done = import(file, &context.home, &ImportOptions::default(), &mut |p| shown.show(p))
+        .map_err(|error| share_error(&error));
+    shown.wipe();
+    let done = done?;
+    let session = context.home.open(&done.at)?;
+    let recorded = session.state().workspace().map(PathBuf::from).unwrap_or_default();
+    let here = here(context, &done, &recorded, dir)?;
+    let (fetched, trouble) = match &here {
+        Some(dir) => bring_git(&done, dir),
+        None => (0, Vec::new()),
+    };
+    let placed = match &here {
+        Some(dir) => carry::unpack(&done, dir),
+        None => Vec::new(),
+    };
+    if let Some(dir) = here.as_ref().filter(|dir| **dir != recorded) {
+        session.is_here(dir)?;
+    }
+    Ok(Brought { done, here, fetched, trouble, placed })
+}
+
+/// Finds the session that is meant, also where that is a file: it becomes a session here first, or
+/// is one already, and that is said.
+pub(crate) fn find(context: &Context, text: Option<&str>) -> Result<Found, CommandError> {
+    match text.map(|text| context.cwd.join(text)).filter(|file| is_run(file)) {
+        Some(file) => bring(context, &file),
+        None => context.find(text),
+    }
+}
+
+/// Whether a path is a file that holds a run.
+pub(crate) fn is_run(file: &Path) -> bool {
+    matches!(Format::of_path(file), Some(Format::Bundle | Format::Tine)) && file.is_file()
+}
+
+fn bring(context: &Context, file: &Path) -> Result<Found, CommandError> {
+    let (number, was_there) = match Format::of_path(file) {
+        Some(Format::Tine) => import_run::bring(context, file)?,
+        _ => {
+            let brought = unpack(context, file, None)?;
+            if !brought.done.was_there {
+                brought.say();
+            }
+            (brought.done.number, brought.done.was_there)
+        }
+    };
+    let what = if was_there { "is" } else { "was made of" };
+    say(&format!("session {number} {what} {}", file.display()));
+    context.find(Some(&number.to_string()))
 }
 
 /// Where the workspace is on this machine.

@@ -17,7 +17,7 @@ use crate::{
         run::{repo_of, workspace},
     },
     context::{Context, say},
-    error::CommandResult,
+    error::{CommandError, CommandResult},
 };
 
 pub(super) fn run(
@@ -52,4 +52,13 @@ pub(super) fn run(
     }
     say(&next);
     Ok(Exit::Done)
+}
+
+/// The session that is meant by a `.tine` file, and whether it was here.
+pub(super) fn bring(context: &Context, file: &Path) -> Result<(u64, bool), CommandError> {
+    let dir = workspace(&context.cwd, None)?;
+    let into = Into { repo: repo_of(&dir)?, workspace: dir };
+    let done = foreign::load(file, Format::Tine, &context.home, into)
+        .map_err(|error| share_error(&error))?;
+    Ok((done.number, done.was_there))
 }

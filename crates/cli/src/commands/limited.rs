@@ -66,7 +66,8 @@ pub(super) fn limited(
         }));
     }
     let when = style::relative(at, context.now());
-    let by_reviewer = reviewer.is_some();
+    let in_place =
+        if reviewer.is_some() { "let another one review" } else { "hand it to another agent" };
     let agent = reviewer.map_or_else(|| agent.to_owned(), |who| format!("{who}, a reviewer,"));
     let what = format!("the limit of {agent} resets {when}");
     if context.json {
@@ -75,9 +76,7 @@ pub(super) fn limited(
         );
     }
     say(&format!("■ {what}: nothing was done"));
-    if !by_reviewer {
-        say(&format!("  hand it to another agent now: segue resume {selector} --with AGENT"));
-    }
+    say(&format!("  {in_place} now: segue resume {selector} --with AGENT"));
     say(&format!("  try all the same: segue resume {selector} --now"));
     say(&format!("segue resume {selector} --wait"));
     Ok(Some(Exit::Stopped))

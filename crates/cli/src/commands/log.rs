@@ -4,9 +4,11 @@ use std::collections::VecDeque;
 
 use segue_core::{
     Event, Exit,
+    identity::Base,
     steps::{Branches, Path, Step},
 };
 use segue_journal::{Session, repair, scan::Ending};
+use segue_loops::branch;
 use segue_view::{
     json::event_json,
     render::{Detail, event_line},
@@ -15,7 +17,11 @@ use segue_view::{
 };
 
 use crate::{
-    commands::verify::describe,
+    commands::{
+        fork::{branch_error, step_word},
+        import,
+        verify::describe,
+    },
     context::{Context, print, say},
     error::CommandResult,
 };
@@ -26,9 +32,10 @@ use crate::{
   segue log                         the latest session of this repository
   segue log 7 -n 20                 its last 20 events
   segue log 7 --steps               its steps: what was asked, answered, done, and what it cost
+  segue log 7 --steps --up-to main  only what the conversation consists of
   segue log 7 --json | jq -c 'select(.kind == \"tool.called\")'")]
 pub(crate) struct Args {
-    /// A number, a name, an id or the start of one, a path, or @latest
+    /// A number, a name, an id or the start of one, a path, a .tine or .segue file, or @latest
     session: Option<String>,
     /// Only the last so many events, or steps
     #[arg(long, short = 'n', value_name = "N")]
@@ -39,12 +46,20 @@ pub(crate) struct Args {
     /// Step by step: each prompt, reply, tool answer and proof, with its id and what it cost
     #[arg(long, conflicts_with = "verbose")]
     steps: bool,
+    /// With --steps: only those that lead to this one, without what a rewind left behind
+    #[arg(long, value_name = "STEP", requires = "steps")]
+    up_to: Option<String>,
 }
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
-    let session = context.find(args.session.as_deref())?.open(&context.home)?;
+    let found = import::find(context, args.session.as_deref())?;
+    let session = found.open(&context.home)?;
     if args.steps {
-        return print_steps(context, &session, args.last);
+        let wrong = |error| branch_error(error, &found.selector());
+        let up_to = step_word(context, &session, args.up_to.as_deref())?;
+        let base =
+            up_to.as_deref().map(|step| branch::base_of(&session, Some(step)).map_err(wrong));
+        return print_steps(context, &session, args.last, base.transpose()?.as_ref());
     }
     print_log(context, &session, args.last, args.verbose)
 }
@@ -68,26 +83,27 @@ fn print_log(
 ) -> CommandResult {
     let style = context.out();
     let detail = if verbose { Detail::Full } else { Detail::Short };
-    let show = |event: &Event| {
-        if context.json {
-            print(&event_json(event).to_string());
-        } else if let Some(line) = event_line(event, &style, detail) {
-            print(&line);
+    let line = |mut event: Event| match context.json {
+        true => Some(event_json(&event).to_string()),
+        false => {
+            event.agent = event.agent.map(|agent| session.name_of(&agent).to_owned());
+            event_line(&event, &style, detail)
         }
     };
+    let mut seen = 0;
     let whole = match last {
         // Read from the end: the cost is that of what is shown, not of what was before.
         Some(last) => {
-            let mut events: Vec<Event> = session.newest_first()?.take(last).collect();
-            events.reverse();
-            events.iter().for_each(show);
-            events.len() == last || events.first().is_some_and(|event| event.seq == 1)
+            let events = session.newest_first()?.inspect(|event| seen = event.seq);
+            let mut lines: Vec<String> = events.filter_map(line).take(last).collect();
+            lines.reverse();
+            lines.iter().for_each(|line| print(line));
+            lines.len() == last || seen == 1
         }
         None => {
-            let mut seen = 0;
             session.for_each(|event| {
                 seen = event.seq;
-                show(&event);
+                line(event).iter().for_each(|line| print(line));
             })?;
             seen == session.state().seq
         }
@@ -104,7 +120,12 @@ fn print_log(
     Ok(Exit::Done)
 }
 
-fn print_steps(context: &Context, session: &Session, last: Option<usize>) -> CommandResult {
+fn print_steps(
+    context: &Context,
+    session: &Session,
+    last: Option<usize>,
+    base: Option<&Base>,
+) -> CommandResult {
     let style = context.out();
     let list = StepList::new(&style);
     let path = left_behind(session)?;
@@ -122,10 +143,14 @@ fn print_steps(context: &Context, session: &Session, last: Option<usize>) -> Com
         print(&list.line(step, left));
     };
     let mut any = false;
+    let each = |mut each: &mut dyn FnMut(Step)| match base {
+        Some(base) => session.closure(base, &mut each),
+        None => session.steps(&mut each),
+    };
     match last {
         Some(last) => {
             let mut steps = VecDeque::new();
-            session.steps(|step| {
+            each(&mut |step| {
                 any = true;
                 steps.push_back(step);
                 if steps.len() > last {
@@ -134,7 +159,7 @@ fn print_steps(context: &Context, session: &Session, last: Option<usize>) -> Com
             })?;
             steps.iter().for_each(show);
         }
-        None => session.steps(|step| {
+        None => each(&mut |step| {
             any = true;
             show(&step);
         })?,

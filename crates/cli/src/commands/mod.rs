@@ -40,6 +40,7 @@ mod rm;
 mod run;
 mod show;
 mod stop;
+mod substitute;
 mod tasks;
 mod verify;
 mod watch;

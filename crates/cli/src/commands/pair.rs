@@ -188,6 +188,7 @@ fn resumed(context: &Context, args: Args, selector: &str) -> CommandResult {
         (args.done.is_some(), "--done"),
         (args.name.is_some(), "--name"),
         (args.worktree, "--worktree"),
+        (args.no_worktree, "--no-worktree"),
         (args.fallback.is_some(), "--fallback"),
     ];
     if let Some((_, flag)) = given.iter().find(|(given, _)| *given) {
@@ -195,14 +196,21 @@ fn resumed(context: &Context, args: Args, selector: &str) -> CommandResult {
             .hint("start one: segue pair \"…\""));
     }
     let found = context.find(Some(selector))?;
+    let given = args.task.as_deref().or(args.prompt.as_deref());
+    let file = args.prompt_file.as_deref();
+    let prompt = match given.is_some() || file.is_some() {
+        true => Some(read_prompt(context, given, file, "segue pair --run-id N")?),
+        false => None,
+    };
     let request = Request {
-        prompt: args.task.or(args.prompt),
+        prompt,
         permission: args.permission,
         dir: args.dir,
         wait: args.wait,
         give_back: args.give_back,
         caps: args.caps.caps(),
         tmux: args.tmux,
+        here: args.no_tmux,
         ..Request::default()
     };
     go_on(context, &found, request)
@@ -296,8 +304,8 @@ pub(crate) fn check_seats(
 
 /// Attempts are counted here, not turns.
 fn caps(config: &Config, args: &Args) -> segue_core::caps::Caps {
-    let own = args.caps.caps();
-    segue_core::caps::Caps { turns: own.turns, ..config.caps().overridden_by(own) }
+    let set = segue_core::caps::Caps { turns: None, ..config.caps() };
+    set.overridden_by(args.caps.caps())
 }
 
 fn consensus(config: &Config, args: &Args) -> Consensus {

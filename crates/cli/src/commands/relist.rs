@@ -8,7 +8,7 @@ use segue_core::{
 use segue_journal::Session;
 use segue_loops::{
     bridge,
-    tasks::{Changes, Source, list},
+    tasks::{Changes, Source, branch::Differences, list},
 };
 
 use crate::{commands::tasks::source, context::Context, error::CommandError};
@@ -22,6 +22,8 @@ pub(crate) struct Relist {
     changes: Changes,
     /// It could not be read where it was, and is as the journal has it.
     gone: bool,
+    /// What the branch says otherwise than the journal.
+    branch: Differences,
 }
 
 impl Relist {
@@ -54,13 +56,16 @@ impl Relist {
         };
         let mut then: State = state.clone();
         then.apply(&event);
+        // Whatever keeps git from answering is said by whoever needs the answer.
+        let branch = Differences::of(session).unwrap_or_default();
+        branch.settle(&mut then);
         let then = then.tasks.unwrap_or_default();
         if prompted && then.upcoming().is_none() {
             let path = source.path.display();
             return Err(CommandError::usage("all tasks are done: there is no worker to say it to")
                 .hint(format!("add a task to {path}, and resume")));
         }
-        Ok(Some(Self { source, then, changes, gone }))
+        Ok(Some(Self { source, then, changes, gone, branch }))
     }
 
     /// Whether there is something to do.
@@ -75,6 +80,15 @@ impl Relist {
         if self.gone {
             let path = self.source.path.display();
             notes.push(("list", format!("{path} is gone: it is worked on as it was read last")));
+        }
+        let short = |commit: &str| commit.get(..7).unwrap_or(commit).to_owned();
+        for (task, commit) in &self.branch.found {
+            let text = format!("{task} is on the branch as {}: it is done", short(commit));
+            notes.push(("found", text));
+        }
+        for (task, commit) in &self.branch.missing {
+            let text = format!("{task}: {} is no longer on the branch", short(commit));
+            notes.push(("missing", format!("{text}; it is worked on again")));
         }
         let Changes { added, removed, edited } = &self.changes;
         if !added.is_empty() {

@@ -12,8 +12,8 @@ pub(crate) use rerun::task;
 
 use crate::{
     commands::{
-        caps::CapFlags,
-        fork,
+        caps::{CapFlags, cap_words},
+        fork, import,
         worker::{NATIVE, agent_names},
     },
     context::Context,
@@ -35,9 +35,10 @@ use crate::{
   segue replay 7 --mode cache --continue        the native agent, answered from the recording
   segue replay 7 --mode rerun --agent codex --prompt \"Do this again\" --save by-codex --compare")]
 pub(crate) struct Args {
-    /// A number, a name, an id or the start of one, a path, or @latest
+    /// A number, a name, an id or the start of one, a path, a .tine or .segue file, or @latest
     session: Option<String>,
-    /// Up to this step: its number, its id or the start of one [default: the last one]
+    /// Up to this step: its number, its id or the start of one, a name (main, base, fork/9)
+    /// [default: the last one]
     #[arg(long, value_name = "STEP")]
     from_step: Option<String>,
     /// Reuse what is recorded, or do it again
@@ -93,12 +94,12 @@ enum Mode {
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     check(args)?;
-    let found = context.find(args.session.as_deref())?;
+    let found = import::find(context, args.session.as_deref())?;
     let session = fork::open(context, &found, "replayed")?;
     match args.mode {
         _ if args.verify => inspect::verify(context, &session, &found.selector()),
         _ if args.inspect || args.dry_run => inspect::run(context, args, &session, &found),
-        Mode::Rerun => rerun::run(context, args, &session, &found),
+        Mode::Rerun => rerun::run(context, args, session, &found),
         Mode::Cache if args.go_on => again::run(context, args, &session, &found),
         Mode::Cache => cache::run(context, args, session, &found),
     }
@@ -108,24 +109,35 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
 fn check(args: &Args) -> Result<(), CommandError> {
     let makes_nothing = args.inspect || args.dry_run || args.verify;
     let rerun = args.mode == Mode::Rerun;
-    let lives = rerun || args.go_on;
+    let lives = (rerun || args.go_on) && !makes_nothing;
+    let save = args.save.as_deref();
+    let caps = cap_words(args.caps.caps());
+    let cap = caps.first().and_then(|cap| cap.split('=').next()).unwrap_or_default();
     let given = [
-        (args.save.is_some() && makes_nothing, "--save", "nothing is made"),
-        (args.force && args.save.is_none(), "--force", "there is nothing to replace"),
+        (save.is_some() && makes_nothing, "--save", "nothing is made"),
+        (args.force && save.is_none(), "--force", "there is nothing to replace"),
+        (
+            args.force && !save.is_some_and(save::is_file),
+            "--force",
+            "it replaces a file, and no name",
+        ),
         (args.go_on && rerun, "--continue", "it is for the mode cache"),
         (args.go_on && makes_nothing, "--continue", "nothing is run"),
         (args.go_on && args.from_step.is_some(), "--from-step", "--continue runs from the start"),
         (args.agent.is_some() && !rerun, "--agent", "it is for the mode rerun"),
-        (args.compare && (!lives || makes_nothing), "--compare", "the replay is the same"),
-        (args.prompt.is_some() && (!lives || makes_nothing), "--prompt", "nobody is asked"),
-        (args.model.is_some() && (!lives || makes_nothing), "--model", "no model is called"),
+        (args.agent.is_some() && makes_nothing, "--agent", "nobody is asked"),
+        (rerun && makes_nothing, "--mode rerun", "nothing is done again"),
+        (args.compare && !lives, "--compare", "the replay is the same"),
+        (args.prompt.is_some() && !lives, "--prompt", "nobody is asked"),
+        (args.model.is_some() && !lives, "--model", "no model is called"),
         (args.permission.is_some() && !lives, "--permission", "nobody does anything"),
+        (!cap.is_empty() && !lives, cap, "nothing is spent"),
         (args.verify && args.from_step.is_some(), "--from-step", "all of it is verified"),
     ];
     if let Some((_, flag, why)) = given.iter().find(|(wrong, ..)| *wrong) {
         return Err(CommandError::usage(format!("{flag} can't be honoured here: {why}")));
     }
-    if rerun && args.agent.is_none() && !makes_nothing {
+    if rerun && args.agent.is_none() {
         return Err(CommandError::usage("--mode rerun needs --agent: somebody has to do it")
             .hint(format!("the agents are: {}", agent_names()))
             .hint(format!("e.g. segue replay … --mode rerun --agent {NATIVE}")));

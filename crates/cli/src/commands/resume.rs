@@ -10,7 +10,7 @@ use crate::{
         caps::{CapFlags, cap_words},
         crew,
         go_on::{Back, Request, Where, go_on},
-        pick, place,
+        import, pick, place,
     },
     context::Context,
     error::{CommandError, CommandResult},
@@ -32,9 +32,9 @@ use crate::{
   segue resume 7 --tmux             in the background, shown in tmux
   segue resume 7 --turn 8 \"Another way\"   go back to the end of turn 8 first")]
 pub(crate) struct Args {
-    /// A number, a name, an id or the start of one, a path, or @latest
+    /// A number, a name, an id or the start of one, a path, a .tine or .segue file, or @latest
     session: Option<String>,
-    /// What to do next; without it, the session goes on where it was
+    /// What to do next, `-` reads it from standard input; without it, the session goes on where it was
     prompt: Option<String>,
     /// The same, where no SESSION is named
     #[arg(long = "prompt", value_name = "PROMPT", conflicts_with = "prompt")]
@@ -42,7 +42,8 @@ pub(crate) struct Args {
     /// Print the plan and stop
     #[arg(long)]
     dry_run: bool,
-    /// Who goes on, where that is somebody else: a hand-off
+    /// Who goes on, where that is somebody else: a hand-off; where it stopped at a reviewer's limit, who
+    /// reviews in its place
     #[arg(long, value_name = "AGENT")]
     with: Option<String>,
     /// Why, for the journal and for the one who takes over
@@ -107,7 +108,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
             }
         }
         // With something new to do, a completed session will do as well.
-        _ if latest && request.prompt.is_some() => context.find(None)?,
+        _ if latest && request.prompt.is_some() => context.find_kept(None)?,
+        Some(text) if import::is_run(&context.cwd.join(text)) => import::find(context, Some(text))?,
         Some(text) => context.find_resumable(Some(text)).map_err(|error| unquote(error, text))?,
         None => context.find_resumable(None)?,
     };

@@ -238,8 +238,6 @@ pub(crate) fn fallback(config: &Config, named: Option<&str>) -> Result<Vec<Strin
 /// What a session begins with besides its prompt.
 #[derive(Default)]
 pub(crate) struct Begin<'a> {
-    /// The checkpoint whose files are brought back first.
-    pub(crate) files: Option<String>,
     /// An edited packet that it was made of, and where that is kept once it is used.
     pub(crate) packet: Option<(PathBuf, PathBuf)>,
     /// The list of tasks that it works through.
@@ -261,9 +259,11 @@ pub(crate) fn check_git(workspace: &Path) -> Result<(), CommandError> {
         let message = format!("{} {what}: there can be no worktree", workspace.display());
         Err(CommandError::usage(message).hint(hint))
     };
-    match repo.kind {
-        segue_workspace::Kind::NoGit => wrong("is in no git repository", "git init makes one"),
-        _ if repo.head.is_none() => wrong("has no commit yet", "git commit makes one"),
+    let no_git = repo.kind == segue_workspace::Kind::NoGit;
+    match (&repo.note, &repo.head) {
+        _ if no_git => wrong("is in no git repository", "git init makes one"),
+        (Some(note), _) => Err(CommandError::failed(format!("{}: {note}", workspace.display()))),
+        (_, None) => wrong("has no commit yet", "git commit makes one"),
         _ => Ok(()),
     }
 }
@@ -295,10 +295,9 @@ pub(crate) fn launch_numbered(
     if new.worktree {
         check_git(&new.workspace)?;
         // Where files are brought back, what is there now is not what it begins with.
-        left_behind = match begin.files {
-            Some(_) => 0,
-            None => segue_workspace::worktree::uncommitted(&new.workspace).unwrap_or(0),
-        };
+        if new.lineage.as_ref().is_none_or(|from| from.files.is_none()) {
+            left_behind = segue_workspace::worktree::uncommitted(&new.workspace).unwrap_or(0);
+        }
     }
     let (agent, permission) = (new.agent.clone(), new.permission);
     let limit_key = limit_key(&agent, new.model.as_deref());
@@ -339,7 +338,7 @@ pub(crate) fn launch_numbered(
     }
     let manner = Manner { number: Some(number), ..manner };
     let around = surroundings(context, config, &mut watcher, interrupt, manner);
-    let stop = launch::start(session, worker, begin.files, around)?;
+    let stop = launch::start(session, worker, around)?;
     conclude(context, watcher, &number.to_string(), &dir, &stop).map(|exit| (exit, number))
 }
 
@@ -383,6 +382,7 @@ pub(crate) fn surroundings<'a>(
         wait,
         give_back,
         checkpoints: config.checkpoints(),
+        purse: None,
     }
 }
 
@@ -463,7 +463,7 @@ pub(crate) fn read_prompt(
     Ok(text)
 }
 
-fn read_stdin() -> Result<String, CommandError> {
+pub(crate) fn read_stdin() -> Result<String, CommandError> {
     let mut text = String::new();
     std::io::stdin()
         .read_to_string(&mut text)

@@ -10,6 +10,7 @@ use segue_view::{
 };
 
 use crate::{
+    commands::import,
     context::{Context, print, view_error},
     error::CommandResult,
 };
@@ -21,7 +22,7 @@ use crate::{
   segue show 7 --json | jq .usage
   segue show 7 --graph              its steps, with branches and forks")]
 pub(crate) struct Args {
-    /// A number, a name, an id or the start of one, a path, or @latest
+    /// A number, a name, an id or the start of one, a path, a .tine or .segue file, or @latest
     session: Option<String>,
     /// Draw its steps as a graph: rewound branches, forks, where each turn begins
     #[arg(long)]
@@ -29,7 +30,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
-    let found = context.find(args.session.as_deref())?;
+    let found = import::find(context, args.session.as_deref())?;
     let session = found.open(&context.home)?;
     if args.graph {
         return draw(context, &session, &found);

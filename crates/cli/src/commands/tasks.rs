@@ -4,6 +4,7 @@ mod check;
 mod new;
 mod publish;
 mod run;
+mod sessions;
 pub(crate) mod source;
 mod status;
 

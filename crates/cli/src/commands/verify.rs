@@ -9,12 +9,12 @@ use segue_journal::{
     Session,
     repair::{self, Problem, Report},
 };
-use segue_loops::tasks::ledger;
+use segue_loops::tasks::{self, Source, ledger};
 use segue_view::style;
 use serde_json::json;
 
 use crate::{
-    commands::keys::TrustFlags,
+    commands::{keys::TrustFlags, tasks::source},
     context::{Context, print, say},
     error::{CommandError, CommandResult},
 };
@@ -65,20 +65,41 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         let found = context.find(args.session.as_deref())?;
         let session = found.open(&context.home)?;
         if args.repair {
-            match repair::cut_back(&session, &context.me(), Arc::clone(&context.clock))? {
-                Some(kept) => {
-                    say(&format!("cut back to what is certain; all of it is kept in {kept}"));
-                }
-                None => say("nothing is damaged: there is nothing to repair"),
-            }
+            repaired(context, &session)?;
         }
         let session = found.open(&context.home)?;
-        if args.repair {
-            ledger::mend_all(&session)?;
-        }
         reports.extend(with_parts(&found.selector(), &session)?);
     }
     report(context, &reports)
+}
+
+/// Puts right what a person has to ask for, and says what that was.
+fn repaired(context: &Context, session: &Session) -> Result<(), CommandError> {
+    let cut = repair::cut_back(session, &context.me(), Arc::clone(&context.clock))?;
+    if let Some(kept) = &cut {
+        say(&format!("cut back to what is certain; all of it is kept in {kept}"));
+    }
+    let session = Session::open(Arc::clone(session.disk()), session.dir())?;
+    ledger::mend_all(&session)?;
+    let listed = mend_list(&session)?;
+    if listed {
+        say("the text of the list is written again from where it was read");
+    }
+    if cut.is_none() && !listed {
+        say("nothing is damaged: there is nothing to repair");
+    }
+    Ok(())
+}
+
+/// The text of a list of tasks can be had again from where it was read, as long as it is the same there.
+fn mend_list(session: &Session) -> Result<bool, CommandError> {
+    match &session.state().tasks {
+        Some(known) if tasks::list(session).is_err() => {
+            let (path, list) = (known.source.clone(), source::read(&known.source)?);
+            Ok(Source { path, list }.mend(session)?)
+        }
+        _ => Ok(false),
+    }
 }
 
 /// A session and those within it.
@@ -86,17 +107,23 @@ fn with_parts(name: &str, session: &Session) -> segue_journal::Result<Vec<(Strin
     let mut report = repair::verify(session)?;
     let ledgers = ledger::check(session)?.into_iter();
     report.problems.extend(ledgers.map(|file| Problem::Derived { file }));
+    if tasks::list(session).is_err() {
+        report.problems.push(Problem::Derived { file: "the text of the list".to_owned() });
+    }
     let mut reports = vec![(name.to_owned(), report)];
-    for (_, part) in session.parts()? {
+    for place in session.places()? {
         // By its path it can be named, and mended.
-        reports.push((part.dir().display().to_string(), repair::verify(&part)?));
+        let dir = session.dir().join(place);
+        let part = Session::open(Arc::clone(session.disk()), &dir);
+        let report = part.and_then(|part| repair::verify(&part)).unwrap_or_else(unreadable);
+        reports.push((dir.display().to_string(), report));
     }
     Ok(reports)
 }
 
 /// A session that can't even be opened, as a report of its own.
 fn unreadable(error: segue_journal::Error) -> Report {
-    let problems = vec![Problem::Identity { error: Some(error) }];
+    let problems = vec![Problem::Unreadable { error }];
     Report { problems, ..Report::default() }
 }
 
@@ -134,12 +161,15 @@ fn report(context: &Context, reports: &[(String, Report)]) -> CommandResult {
         0 => Ok(Exit::Done),
         _ if context.json => Ok(Exit::Failed),
         _ => {
-            let bad =
-                |(_, report): &&(String, Report)| report.problems.iter().any(Problem::is_loss);
-            let first = reports.iter().find(bad).map_or("<session>", |(session, _)| session);
-            Err(CommandError::failed("something that had been recorded is damaged").hint(format!(
-                "go on with what is certain, keeping the rest aside: segue verify {first} --repair"
-            )))
+            let error = CommandError::failed("something that had been recorded is damaged");
+            let mends =
+                |(_, report): &&(String, Report)| report.problems.iter().any(Problem::can_be_cut);
+            Err(match reports.iter().find(mends) {
+                Some((first, _)) => error.hint(format!(
+                    "go on with what is certain, keeping the rest aside: segue verify {first} --repair"
+                )),
+                None => error,
+            })
         }
     }
 }
@@ -153,7 +183,7 @@ pub(crate) fn describe(problem: &Problem) -> String {
         Problem::Damaged(damage) => {
             format!("journal.jsonl, line {}: {}", damage.line, damage.finding)
         }
-        Problem::Base { error } => error.to_string(),
+        Problem::Base { error } | Problem::Unreadable { error } => error.to_string(),
         Problem::Blob { line, error } => format!("journal.jsonl, line {line}: {error}"),
         Problem::Identity { error: Some(error) } => error.to_string(),
         Problem::Identity { error: None } => {
@@ -161,7 +191,7 @@ pub(crate) fn describe(problem: &Problem) -> String {
                 .to_owned()
         }
         Problem::Derived { file } => {
-            format!("{file} says something else than the journal: it is written again")
+            format!("{file} says something else than the journal: --repair writes it again")
         }
         Problem::Snapshot => {
             "state.json says something else than the journal: it is a cache, and is made anew"

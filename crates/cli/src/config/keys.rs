@@ -180,7 +180,7 @@ pub(crate) const KEYS: &[Key] = &[
         Some("SEGUE_MAX_TURNS"),
         Some("50"),
         Kind::Count,
-        "The most turns of a session.",
+        "The most turns of a session; of a list of tasks only where it is set.",
     ),
     key(
         "caps.reviews",

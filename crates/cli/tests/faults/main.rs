@@ -2,6 +2,8 @@
 
 // Said once more than needed, so that lints know the helpers for tests too.
 #[cfg(test)]
+mod crews;
+#[cfg(test)]
 mod crowds;
 #[cfg(test)]
 mod damage;
@@ -14,7 +16,11 @@ mod io_errors;
 #[cfg(test)]
 mod kills;
 #[cfg(test)]
+mod landings;
+#[cfg(test)]
 mod passages;
+#[cfg(test)]
+mod power;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]

@@ -1,17 +1,11 @@
 //! SIGKILL at system calls of what leads from one place to another: a hand-off, a rewind, an export,
-//! an import. Whatever was reached, the next command goes on from it, and nothing is lost.
+//! an import, a fork, a replay, a comparison and taking over what it made. Whatever was reached, the next command goes on from it, and nothing is lost.
 
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
-    time::Instant,
 };
 
 use segue_testkit::{
@@ -21,10 +15,10 @@ use segue_testkit::{
 
 use crate::{
     strace::{Point, points_of},
-    support::{self, can, replace_dir, works},
+    support::{self, can, kill_at_each, replace_dir, works},
 };
 
-const WORKERS: usize = 2;
+pub(crate) const WORKERS: usize = 2;
 
 /// So many calls of each passage are hit, spread over all of them.
 const POINTS: usize = 90;
@@ -43,9 +37,9 @@ repeat = true
 "#;
 
 /// One command, from a state that can be made again and again, and what has to hold after it.
-struct Passage {
-    env: TestEnv,
-    args: Vec<String>,
+pub(crate) struct Passage {
+    pub(crate) env: TestEnv,
+    pub(crate) args: Vec<String>,
     cwd: PathBuf,
     home: PathBuf,
     places: Vec<PathBuf>,
@@ -56,11 +50,11 @@ struct Passage {
     /// How many calls are hit.
     most: usize,
     /// How many work trees there are in the end.
-    trees: usize,
+    pub(crate) trees: usize,
 }
 
 impl Passage {
-    fn new(args: &[&str], after: fn(&Passage) -> Result<(), Broken>) -> Self {
+    pub(crate) fn new(args: &[&str], after: fn(&Passage) -> Result<(), Broken>) -> Self {
         let env = support::env();
         let (cwd, home) = (env.repo(), env.home());
         let model = env.script(SCRIPT).expect("script");
@@ -77,35 +71,46 @@ impl Passage {
         Self { env, args, cwd, home, places, after, index, files, most, trees }
     }
 
-    fn prepared(mut self, places: &[&str]) -> Self {
+    pub(crate) fn prepared(mut self, places: &[&str]) -> Self {
         self.places = places.iter().map(|name| self.env.path(name)).collect();
         self.index = fs::read(self.env.repo().join(".git/index")).expect("an index");
         self.files = files(&self.env.repo());
-        for place in &self.places {
+        for place in self.places.iter().filter(|place| place.exists()) {
             replace_dir(place, &kept(place)).expect("kept");
         }
         self
     }
 
-    fn again(&self) -> Result<(), Broken> {
+    pub(crate) fn again(&self) -> Result<(), Broken> {
         for place in &self.places {
-            replace_dir(&kept(place), place)?;
+            match kept(place).exists() {
+                true => replace_dir(&kept(place), place)?,
+                false if place.exists() => fs::remove_dir_all(place)?,
+                false => {}
+            }
+        }
+        // A number that was taken by a process that was killed is not given again.
+        for number in 2..6 {
+            let tree = self.env.path(&format!("repo-segue-{number}"));
+            if !self.places.contains(&tree) {
+                let _ = fs::remove_dir_all(tree);
+            }
         }
         let _ = fs::remove_file(self.env.path("x.segue"));
         Ok(())
     }
 
-    fn settle(&self, mut command: Command) -> Command {
+    pub(crate) fn settle(&self, mut command: Command) -> Command {
         command.current_dir(&self.cwd).env("SEGUE_HOME", &self.home);
         command
     }
 
-    fn segue(&self, args: &[&str]) -> Result<Output, Broken> {
+    pub(crate) fn segue(&self, args: &[&str]) -> Result<Output, Broken> {
         Ok(Output::of(&mut self.settle(self.env.command(args)))?)
     }
 
     /// The same, where it has to succeed.
-    fn well(&self, args: &[&str]) -> Result<Output, Broken> {
+    pub(crate) fn well(&self, args: &[&str]) -> Result<Output, Broken> {
         let output = self.segue(args)?;
         match output.status {
             0 => Ok(output),
@@ -113,7 +118,7 @@ impl Passage {
         }
     }
 
-    fn git(&self, args: &[&str]) -> Result<String, Broken> {
+    pub(crate) fn git(&self, args: &[&str]) -> Result<String, Broken> {
         let output = Output::of(self.env.any("git").current_dir(&self.cwd).args(args))?;
         match output.status {
             0 => Ok(output.stdout),
@@ -121,7 +126,7 @@ impl Passage {
         }
     }
 
-    fn strace(&self, options: &[&str]) -> Result<(Running, i32), Broken> {
+    pub(crate) fn strace(&self, options: &[&str]) -> Result<(Running, i32), Broken> {
         self.again()?;
         let mut command = self.settle(self.env.any("strace"));
         command.args(["-f", "-qq", "-b", "execve"]).args(options);
@@ -154,6 +159,12 @@ impl Passage {
         if !matches!(status, 0 | 1 | 137) {
             return Err(Broken::new(format!("status {status}: {}", running.stderr())));
         }
+        self.checked()?;
+        Ok(status == 137)
+    }
+
+    /// Whatever was reached, everything that has to hold after it does.
+    pub(crate) fn checked(&self) -> Result<(), Broken> {
         if let Ok(Some(dir)) = check::only_session(&self.env) {
             check::nothing_left(&dir.file_name().unwrap_or_default().to_string_lossy())?;
         }
@@ -166,7 +177,7 @@ impl Passage {
         self.git(&["fsck", "--connectivity-only"])?;
         let trees = self.git(&["worktree", "list"])?;
         match trees.lines().count() {
-            count if count == self.trees => Ok(status == 137),
+            count if count == self.trees => Ok(()),
             _ => Err(Broken::new(format!("a stray worktree: {trees}"))),
         }
     }
@@ -190,7 +201,11 @@ fn names(dir: &Path) -> Vec<String> {
     files(dir).into_keys().collect()
 }
 
-fn wanted<T: PartialEq + std::fmt::Debug>(what: &str, is: &T, should: &T) -> Result<(), Broken> {
+pub(crate) fn wanted<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    is: &T,
+    should: &T,
+) -> Result<(), Broken> {
     match is == should {
         true => Ok(()),
         false => Err(Broken::new(format!("{what}: {is:?}, not {should:?}"))),
@@ -201,32 +216,10 @@ fn every_point(name: &str, passage: fn() -> Passage) {
     if !can(name, "strace is missing", works("strace", &["-V"])) {
         return;
     }
-    let started = Instant::now();
     let passages: Vec<Passage> = (0..WORKERS).map(|_| passage()).collect();
     let points = passages[0].points();
-    let (next, hits) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let broken = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for passage in &passages {
-            scope.spawn(|| {
-                while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match passage.kill_at(point) {
-                        Ok(hit) => {
-                            hits.fetch_add(usize::from(hit), Ordering::Relaxed);
-                        }
-                        Err(what) => {
-                            broken.lock().expect("no panic").push(format!("{point:?}: {what}"));
-                        }
-                    }
-                }
-            });
-        }
-    });
-    let (hits, all) = (hits.into_inner(), points.len());
-    let broken = broken.into_inner().expect("no panic");
-    eprintln!("{name}: {hits} of {all} calls hit in {:?}", started.elapsed());
-    assert!(broken.is_empty(), "{name}: {} of {all}:\n{}", broken.len(), broken.join("\n"));
-    assert!(hits * 2 >= all, "{name}: only {hits} of {all} were hit");
+    let missed = kill_at_each(name, &passages, &points, Passage::kill_at);
+    assert!(missed.len() * 2 <= points.len(), "{name}: never reached: {}", missed.join(", "));
 }
 
 #[test]
@@ -510,100 +503,138 @@ fn after_import(passage: &Passage) -> Result<(), Broken> {
     wanted("files", &self::files(&passage.cwd), &files)
 }
 
-const TASKS: [(&str, &str); 2] = [
-    (
-        "worker",
-        r#"
-[[reply]]
-when = ["T-001: "]
-tools = [
-    { name = "write_file", input = { path = "one.txt", content = "one\n" } },
-    { name = "submit_case", input = { summary = "One.", criteria = [{ criterion = "c", met_by = "one.txt" }] } },
-]
-[[reply]]
-when = ["T-001: "]
-text = "That is my case."
-[[reply]]
-when = ["T-002: "]
-tools = [
-    { name = "shell", input = { command = "echo two > two.txt; LOCK" } },
-    { name = "submit_case", input = { summary = "Two.", criteria = [{ criterion = "c", met_by = "two.txt" }] } },
-]
-[[reply]]
-when = ["T-002: "]
-text = "That is my case."
-"#,
-    ),
-    (
-        "evaluator",
-        r#"
-[[reply]]
-text = "```segue\n{\"verdict\":\"pass\"}\n```"
-repeat = true
-"#,
-    ),
-];
+/// Keeps what it sees at the beginning.
+const LOOKER: &str = "exec:ls a.txt base.txt > seen.txt 2>&1; cat a.txt >> seen.txt; echo Done.";
 
-fn list_of_two(lock: &str) -> Passage {
-    let mut args: Vec<String> = ["tasks", "run", "plan", "--json"].map(str::to_owned).into();
-    let mut passage = Passage::new(&[], after_tasks);
-    for ((name, script), flag) in TASKS.iter().zip(["--worker", "--evaluator"]) {
-        let path = passage.env.path(&format!("{name}.toml"));
-        fs::write(&path, script.replace("LOCK", lock)).expect("script");
-        args.extend([flag.to_owned(), format!("native@script:{}", path.display())]);
-    }
-    let page =
-        |n: u32| format!("---\nid: T-00{n}\ntitle: N{n}\n---\n## Acceptance criteria\n- c\n");
-    passage.env.write("plan/overview.md", "Two\n").expect("written");
-    for n in [1, 2] {
-        passage.env.write(&format!("plan/T-00{n}.md"), &page(n)).expect("written");
-    }
-    passage.args = args;
-    passage.trees = 2;
-    passage
+/// Turn 1 ends with step 3: only its checkpoint has the files of that time.
+fn left(args: &[&str], after: fn(&Passage) -> Result<(), Broken>) -> Passage {
+    let mut passage = Passage::new(args, after);
+    two_turns(&passage);
+    (passage.trees, passage.most) = (2, 30);
+    passage.prepared(&["repo", "home"])
 }
 
-/// From the acceptance of the last task to the last word: the commit, its event, the stop.
+/// The sessions that were made besides the first.
+fn made(passage: &Passage) -> Result<Vec<String>, Broken> {
+    let list = passage.well(&["list", "--all", "--json"])?.stdout;
+    let rows = told(&list)?;
+    let rows = rows.as_array().cloned().unwrap_or_default();
+    let ids = rows.iter().filter(|row| row["number"] != 1).filter_map(|row| row["id"].as_str());
+    Ok(ids.map(str::to_owned).collect())
+}
+
+/// Goes on with what was made, or makes it.
+fn finished(passage: &Passage) -> Result<(), Broken> {
+    match made(passage)?.as_slice() {
+        [] => {
+            let args: Vec<&str> = passage.args.iter().map(String::as_str).collect();
+            passage.well(&args).map(drop)
+        }
+        [id] => passage.well(&["resume", id]).map(drop),
+        several => Err(Broken::new(format!("{} were made", several.len()))),
+    }
+}
+
+/// What the second session has seen at its beginning.
+fn seen(passage: &Passage) -> Result<String, Broken> {
+    let id = made(passage)?.pop().ok_or_else(|| Broken::new("there is no second session"))?;
+    let shown = told(&passage.well(&["show", &id, "--json"])?.stdout)?;
+    let place = shown["workspace"].as_str().unwrap_or_default();
+    Ok(fs::read_to_string(Path::new(place).join("seen.txt"))?)
+}
+
+fn told(json: &str) -> Result<serde_json::Value, Broken> {
+    serde_json::from_str(json).map_err(|error| Broken::new(error.to_string()))
+}
+
 #[test]
-fn an_accepted_task_is_on_the_branch_once_wherever_it_is_killed() {
-    every_point("an_accepted_task_is_on_the_branch_once_wherever_it_is_killed", || {
-        // A branch that is locked makes the commit fail after the acceptance.
-        let lock = "touch $(git rev-parse --git-common-dir)/refs/heads/segue/1-two.lock";
-        let mut passage = list_of_two(lock);
-        let args: Vec<&str> = passage.args.iter().map(String::as_str).collect();
-        let output = passage.segue(&args).expect("run");
-        assert_eq!(output.status, 1, "{}", output.stderr);
-        let locked = passage.env.repo().join(".git/refs/heads/segue/1-two.lock");
-        fs::remove_file(locked).expect("a lock");
-        passage.args = ["resume", "1", "--json"].map(str::to_owned).into();
-        passage.most = 160;
-        passage.prepared(&["repo", "home", "repo-segue-1"])
+fn a_fork_can_be_killed_anywhere() {
+    every_point("a_fork_can_be_killed_anywhere", || {
+        left(&["fork", "1", "--from-step", "3", "Look", "--with", LOOKER], after_fork)
     });
 }
 
-/// Each task is on the branch exactly once, and done exactly where it is there.
-fn after_tasks(passage: &Passage) -> Result<(), Broken> {
-    let output = passage.segue(&["tasks", "status", "1", "--json"])?;
-    let on_branch = |id: &str| -> Result<usize, Broken> {
-        let log = passage.git(&["log", "--format=%s", "segue/1-two"])?;
-        Ok(log.lines().filter(|line| line.starts_with(id)).count())
+/// Whenever it was killed, it has the files of its step, and the other one's are as they were.
+fn after_fork(passage: &Passage) -> Result<(), Broken> {
+    finished(passage)?;
+    wanted("the other's files", &files(&passage.env.repo()), &passage.files)?;
+    let seen = seen(passage)?;
+    wanted("its own", &seen.as_str(), &"a.txt\nbase.txt\none\n")
+}
+
+#[test]
+fn a_comparison_can_be_killed_anywhere() {
+    every_point("a_comparison_can_be_killed_anywhere", || {
+        left(&["compare", "1", "--agents", LOOKER], after_comparison)
+    });
+}
+
+/// It begins with the files of the start.
+fn after_comparison(passage: &Passage) -> Result<(), Broken> {
+    finished(passage)?;
+    wanted("the other's files", &files(&passage.env.repo()), &passage.files)?;
+    let seen = seen(passage)?;
+    let (base, rest) = (seen.contains("\nbase.txt\n"), seen.ends_with("base.txt\n"));
+    wanted(&seen, &(base && rest), &true)
+}
+
+#[test]
+fn a_replay_can_be_killed_anywhere() {
+    every_point("a_replay_can_be_killed_anywhere", || {
+        let mut passage =
+            left(&["replay", "1", "--mode", "cache", "--save", "again"], after_replay);
+        passage.trees = 1;
+        // From here on every call of the model would fail.
+        fs::remove_file(passage.env.path("script.toml")).expect("a script");
+        passage
+    });
+}
+
+/// It is there with all its steps, or not at all; and nobody is called.
+fn after_replay(passage: &Passage) -> Result<(), Broken> {
+    finished(passage)?;
+    let id = made(passage)?.pop().ok_or_else(|| Broken::new("there is no replay"))?;
+    passage.well(&["replay", &id, "--verify"])?;
+    let steps = |session: &str| {
+        let told = passage.well(&["log", session, "--steps", "--json"])?.stdout;
+        Ok::<_, Broken>(told)
     };
-    // What is called done is there, before anything is gone on with.
-    let told: serde_json::Value =
-        serde_json::from_str(&output.stdout).map_err(|error| Broken::new(error.to_string()))?;
-    for task in told["tasks"].as_array().into_iter().flatten() {
-        let id = task["task"].as_str().unwrap_or_default();
-        if task["state"] == "done" {
-            wanted(id, &on_branch(id)?, &1)?;
-        }
+    wanted("its steps", &steps(&id)?, &steps("1")?)?;
+    let stands = told(&passage.well(&["show", &id, "--json"])?.stdout)?;
+    wanted("it", &stands["status"], &"completed".into())
+}
+
+#[test]
+fn taking_over_can_be_killed_anywhere() {
+    every_point("taking_over_can_be_killed_anywhere", || {
+        let mut passage = Passage::new(&["accept", "2", "--force"], after_acceptance);
+        two_turns(&passage);
+        let writer = "exec:echo theirs > a.txt; echo new > c.txt; echo Done.";
+        let args = ["compare", "1", "--agents", writer];
+        assert_eq!(passage.env.segue(args).expect("compare").status, 0);
+        (passage.trees, passage.most) = (2, 40);
+        passage.prepared(&["repo", "home", "repo-segue-2"])
+    });
+}
+
+/// All of it is there in the end, and what was there before is kept.
+fn after_acceptance(passage: &Passage) -> Result<(), Broken> {
+    let before = passage.files["a.txt"].clone();
+    let here = fs::read_to_string(passage.env.repo().join("a.txt"))?;
+    let kept = |passage: &Passage| {
+        let refs = passage.git(&["for-each-ref", "--format=%(refname)", "refs/segue"])?;
+        let mut safe = refs.lines().filter(|name| name.contains("/accepted-"));
+        Ok::<_, Broken>(safe.any(|name| {
+            passage.git(&["show", &format!("{name}:a.txt")]).is_ok_and(|text| text == before)
+        }))
+    };
+    if here != before {
+        wanted("what was there is kept", &kept(passage)?, &true)?;
     }
-    passage.well(&["resume", "1"])?;
-    for id in ["T-001", "T-002"] {
-        wanted(id, &on_branch(id)?, &1)?;
-    }
-    let dir = check::only_session(&passage.env)?.ok_or_else(|| Broken::new("no session"))?;
-    let text = fs::read_to_string(dir.join("journal.jsonl"))?;
-    wanted("commits", &text.matches("\"kind\":\"work.committed\"").count(), &2)?;
-    let status = passage.git(&["-C", "../repo-segue-1", "status", "--porcelain"])?;
-    wanted("status", &status.as_str(), &"")
+    passage.well(&["accept", "2", "--force"])?;
+    let mut files = passage.files.clone();
+    files.insert("a.txt".to_owned(), "theirs\n".to_owned());
+    files.insert("c.txt".to_owned(), "new\n".to_owned());
+    wanted("files", &self::files(&passage.env.repo()), &files)?;
+    wanted("what was there is kept", &kept(passage)?, &true)
 }

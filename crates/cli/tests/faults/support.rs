@@ -1,6 +1,17 @@
 //! What several of these tests need.
 
-use std::{fs, io, path::Path, process::Command};
+use std::{
+    fmt::Debug,
+    fs, io,
+    path::Path,
+    process::Command,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Instant,
+};
 
 use segue_testkit::{
     env::TestEnv,
@@ -25,6 +36,41 @@ pub(crate) fn can(test: &str, what: &str, possible: bool) -> bool {
 /// Whether a program runs and ends well.
 pub(crate) fn works(program: &str, args: &[&str]) -> bool {
     Command::new(program).args(args).output().is_ok_and(|output| output.status.success())
+}
+
+/// Kills at each of the points, in several places side by side. Whatever broke is a failure; what was
+/// never reached is given back.
+pub(crate) fn kill_at_each<L: Sync, P: Debug + Sync>(
+    test: &str,
+    labs: &[L],
+    points: &[P],
+    kill_at: impl Fn(&L, &P) -> Result<bool, Broken> + Sync,
+) -> Vec<String> {
+    let started = Instant::now();
+    let next = AtomicUsize::new(0);
+    let (broken, missed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for lab in labs {
+            scope.spawn(|| {
+                while let Some(point) = points.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    match kill_at(lab, point) {
+                        Ok(true) => {}
+                        Ok(false) => missed.lock().expect("no panic").push(format!("{point:?}")),
+                        Err(what) => {
+                            broken.lock().expect("no panic").push(format!("{point:?}: {what}"));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let all = points.len();
+    let (broken, missed) = (broken.into_inner(), missed.into_inner());
+    let (broken, missed) = (broken.expect("no panic"), missed.expect("no panic"));
+    let hits = all - missed.len() - broken.len();
+    eprintln!("{test}: {hits} of {all} calls hit in {:?}", started.elapsed());
+    assert!(broken.is_empty(), "{test}: {} of {all}:\n{}", broken.len(), broken.join("\n"));
+    missed
 }
 
 /// Makes `to` a copy of `from`, whatever was there before.

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::{
     replay::{ids, ok},
     support::{
-        CHAT, SLOW_TOOL, ask, data, has, last_words, scripted_in_git, segue, serve, show, signal,
-        start, start_slow_tool, tree, until,
+        CHAT, SLOW_TOOL, ask, data, git, has, last_words, scripted_in_git, segue, serve, show,
+        signal, start, start_slow_tool, tree, until,
     },
 };
 
@@ -170,8 +170,13 @@ fn killed_on_the_way_it_goes_on_the_same_way() {
     let journal = env.session_dir(2).unwrap().join("journal.jsonl");
     let whole = fs::read_to_string(&journal).unwrap();
     let events: Vec<&str> = whole.split_inclusive('\n').collect();
-    let from = events.iter().position(|line| line.contains("\"worktree.made\"")).unwrap() + 3;
-    for cut in from..events.len() {
+    let made = events.iter().position(|line| line.contains("\"worktree.made\"")).unwrap() + 1;
+    let (place, branch) = (workspace(&env, "2"), data(&env, 2, "worktree.planned").remove(0));
+    for cut in 1..events.len() {
+        if cut < made {
+            git(&env, &["worktree", "remove", "--force", place.to_str().unwrap()]);
+            git(&env, &["branch", "-q", "-D", branch["branch"].as_str().unwrap()]);
+        }
         fs::write(&journal, events[..cut].concat()).unwrap();
         let _ = fs::remove_file(env.session_dir(2).unwrap().join("state.json"));
         let output = ask(&env, &server, &["resume", "2"]);

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsString,
     fs,
     io::{Read, Write},
     net::TcpListener,
@@ -12,7 +13,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 use segue_testkit::env::{Output, TestEnv};
-use serde_json::Value;
+use serde_json::{Value, json as made};
 
 use crate::support::{data, files_below, git, json, scripted_in_git, until, until_within};
 
@@ -20,41 +21,44 @@ use crate::support::{data, files_below, git, json, scripted_in_git, until, until
 const PATIENCE: Duration = Duration::from_secs(200);
 
 /// A crew in a tmux that only this test knows, ended with it.
-struct Lab {
-    env: TestEnv,
+pub(crate) struct Lab {
+    pub(crate) env: TestEnv,
+    /// What else is in the environment of everything.
+    pub(crate) vars: Vec<(&'static str, OsString)>,
 }
 
 impl Lab {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (env, _) = scripted_in_git("");
         fs::create_dir(env.path("t")).unwrap();
         fs::create_dir_all(env.repo().join("prompts")).unwrap();
-        Self { env }
+        Self { env, vars: Vec::new() }
     }
 
-    fn prepare(&self, mut command: Command) -> Command {
+    pub(crate) fn prepare(&self, mut command: Command) -> Command {
         let vars = [("TERM", "xterm-256color"), ("SEGUE_TMUX_SOCKET", "crew")];
         command.envs(vars).env("TMUX_TMPDIR", self.env.path("t")).env_remove("SEGUE_CLOCK");
+        command.envs(self.vars.iter().cloned());
         command
     }
 
-    fn try_segue(&self, args: &[&str]) -> Output {
+    pub(crate) fn try_segue(&self, args: &[&str]) -> Output {
         Output::of(&mut self.prepare(self.env.command(args))).unwrap()
     }
 
-    fn segue(&self, args: &[&str]) -> Output {
+    pub(crate) fn segue(&self, args: &[&str]) -> Output {
         let output = self.try_segue(args);
         assert_eq!(output.status, 0, "{args:?}: {}\n{}", output.stdout, output.stderr);
         output
     }
 
-    fn tmux(&self, args: &[&str]) -> Output {
+    pub(crate) fn tmux(&self, args: &[&str]) -> Output {
         let mut command = self.prepare(self.env.any("tmux"));
         Output::of(command.args(["-L", "crew"]).args(args)).unwrap()
     }
 
     /// An entry for an agent that keeps a transcript.
-    fn agent(&self, id: &str, more: &str) -> String {
+    pub(crate) fn agent(&self, id: &str, more: &str) -> String {
         let program = Path::new(env!("CARGO_BIN_EXE_segue")).with_file_name("tui-agent");
         assert!(program.exists(), "cargo build --workspace makes {}", program.display());
         let transcript = self.env.path("{{agent}}.jsonl");
@@ -68,49 +72,49 @@ impl Lab {
         )
     }
 
-    fn roster(&self, text: &str) {
+    pub(crate) fn roster(&self, text: &str) {
         fs::write(self.env.repo().join("segue.toml"), text).unwrap();
     }
 
-    fn status(&self) -> Value {
+    pub(crate) fn status(&self) -> Value {
         json(&self.segue(&["crew", "status", "--json"]).stdout)
     }
 
-    fn member(&self, name: &str) -> Value {
+    pub(crate) fn member(&self, name: &str) -> Value {
         let all = self.status();
         let members = all["members"].as_array().unwrap();
         members.iter().find(|one| one["agent_id"] == name).cloned().unwrap_or_default()
     }
 
     /// Everything that an agent was ever told.
-    fn told(&self, name: &str) -> Vec<String> {
+    pub(crate) fn told(&self, name: &str) -> Vec<String> {
         let text = fs::read_to_string(self.env.path(&format!("{name}.jsonl"))).unwrap_or_default();
         let lines = text.lines().map(json);
         lines.filter_map(|line| line["prompt"].as_str().map(str::to_owned)).collect()
     }
 
-    fn heard(&self, name: &str, text: &str) -> usize {
+    pub(crate) fn heard(&self, name: &str, text: &str) -> usize {
         self.told(name).iter().map(|prompt| prompt.matches(text).count()).sum()
     }
 
-    fn watcher(&self) -> Pid {
+    pub(crate) fn watcher(&self) -> Pid {
         let dir = self.env.session_dir(1).unwrap();
         let lock = fs::read_to_string(dir.join("lock")).unwrap();
         let pid = json(&lock)["pid"].as_i64().unwrap();
         Pid::from_raw(i32::try_from(pid).unwrap()).unwrap()
     }
 
-    fn is_watched(&self) -> bool {
+    pub(crate) fn is_watched(&self) -> bool {
         let shown = self.segue(&["show", "1", "--json"]);
         !json(&shown.stdout)["holder"].is_null()
     }
 
-    fn kill_watcher(&self) {
+    pub(crate) fn kill_watcher(&self) {
         kill_process(self.watcher(), Signal::KILL).unwrap();
         until("the lock is free", || !self.is_watched());
     }
 
-    fn inbox(&self, name: &str) -> PathBuf {
+    pub(crate) fn inbox(&self, name: &str) -> PathBuf {
         self.env.session_dir(1).unwrap().join("inbox").join(name)
     }
 }
@@ -200,7 +204,9 @@ fn whoever_is_still_there_is_adopted_and_never_ended() {
 #[test]
 fn a_dead_pane_comes_back_and_one_that_dies_again_and_again_is_given_up() {
     let lab = Lab::new();
-    lab.roster(&format!("{}{}", lab.agent("coder", ""), lab.agent("broken", "--crash")));
+    // Of one of them nobody sees what it was told.
+    let deaf = lab.agent("deaf", "").replace("\ntranscript = \"", "\ntranscript = \"nowhere");
+    lab.roster(&format!("{}{}{deaf}", lab.agent("coder", ""), lab.agent("broken", "--crash")));
     lab.tmux(&["-f", "/dev/null", "new-session", "-d", "-s", "mine", "sleep 100"]);
     lab.tmux(&["set-option", "-g", "base-index", "1"]);
     lab.tmux(&["set-option", "-g", "pane-base-index", "1"]);
@@ -221,6 +227,11 @@ fn a_dead_pane_comes_back_and_one_that_dies_again_and_again_is_given_up() {
     let broken: Vec<&Value> = ends.iter().filter(|end| end["member"] == "broken").collect();
     assert_eq!(broken.len(), 6, "{broken:?}");
     assert_eq!(broken.last().unwrap()["degraded"], true);
+    until_within(PATIENCE, "a dead letter", || {
+        let letter = lab.status()["dead_letters"][0].clone();
+        letter["reason"] == "typed in 3 times, and never seen in its conversation"
+    });
+    assert_eq!(lab.heard("deaf", "You are deaf."), 3);
     assert!(lab.tmux(&["has-session", "-t", "=mine"]).status == 0, "somebody else's session");
 }
 
@@ -338,54 +349,86 @@ fn writes_out_of_bounds_are_told_and_undone() {
     assert_eq!(git(&lab.env, &["show", &format!("{kept}:out.txt")]), "out\n");
 }
 
+const SIX: [&str; 6] = ["ada", "bob", "cyd", "dan", "eve", "fay"];
+
+/// Who said what to whom, in the order in which it was said.
+type Said = BTreeMap<(String, String), Vec<usize>>;
+
+fn note(said: &mut Said, from: &str, to: &str, round: usize) -> String {
+    said.entry((from.to_owned(), to.to_owned())).or_default().push(round);
+    format!("<{from}>{to}:{round}>")
+}
+
+/// What everybody was told, as a whole: what a packet repeats is not told anew.
+fn all_told(lab: &Lab) -> Said {
+    let mut found = Said::new();
+    for to in SIX {
+        let told = lab.told(to).into_iter();
+        for prompt in told.filter(|prompt| !prompt.contains("Your earlier conversation is gone")) {
+            for from in SIX.iter().chain(&["person", "agent"]) {
+                for part in prompt.split(&format!("<{from}>{to}:")).skip(1) {
+                    let round = part.split('>').next().unwrap().parse().unwrap();
+                    note(&mut found, from, to, round);
+                }
+            }
+        }
+    }
+    found
+}
+
 #[test]
-fn a_thousand_messages_arrive_once_and_in_order_while_the_watcher_is_killed() {
+fn a_thousand_messages_arrive_once_and_in_order_whoever_is_killed_meanwhile() {
     let lab = Lab::new();
-    let names = ["ada", "bob", "cyd", "dan", "eve", "fay"];
-    let roster: String = names.iter().map(|name| lab.agent(name, "--work-ms 10")).collect();
+    let roster: String = SIX.iter().map(|name| lab.agent(name, "--work-ms 10")).collect();
     lab.roster(&roster);
     lab.segue(&["crew", "up", "--session", "six"]);
-    let each = 1000 / (names.len() * (names.len() - 1)) + 1;
+    let mut said = Said::new();
     let mut number = 0;
-    for round in 0..each {
-        for from in names {
-            for to in names.iter().filter(|to| **to != from) {
+    for round in 0..1000 / (SIX.len() * (SIX.len() - 1)) + 1 {
+        for from in SIX {
+            for to in SIX.into_iter().filter(|to| *to != from) {
                 let name = format!("{number:06}__from-{from}.md");
-                let dir = lab.inbox(to);
-                fs::write(dir.join(format!(".{name}")), format!("<{from}>{to}:{round}>")).unwrap();
+                let (dir, text) = (lab.inbox(to), note(&mut said, from, to, round));
+                fs::write(dir.join(format!(".{name}")), text).unwrap();
                 fs::rename(dir.join(format!(".{name}")), dir.join(name)).unwrap();
                 number += 1;
             }
         }
-        if round % 6 == 5 {
-            std::thread::sleep(Duration::from_millis(700));
-            lab.kill_watcher();
-            lab.segue(&["crew", "status"]);
+        if round % 6 != 5 {
+            continue;
         }
+        // By a command, and by an agent who is asked to.
+        lab.segue(&["crew", "send", "six", "bob", &note(&mut said, "person", "bob", round)]);
+        let pid = lab.member(SIX[1 + round % 4])["pid"].as_i64().unwrap_or_default();
+        // An agent that comes back is told again what it was asked for: so only after that.
+        if round > 17 {
+            let (inbox, text) = (lab.inbox("dan"), note(&mut said, "agent", "dan", round));
+            let order = format!("SEND dan {} {text}", inbox.display());
+            lab.segue(&["crew", "send", "six", "fay", &order]);
+        }
+        lab.kill_watcher();
+        match (round == 17, Pid::from_raw(i32::try_from(pid).unwrap())) {
+            (true, _) => drop(lab.tmux(&["kill-server"])),
+            (false, Some(pid)) => drop(kill_process(pid, Signal::KILL)),
+            (false, None) => {}
+        }
+        lab.segue(&["crew", "status"]);
     }
     assert!(number >= 1000);
-    let mut found: BTreeMap<(String, String), Vec<usize>> = BTreeMap::new();
-    until_within(PATIENCE, "all of them", || {
-        found.clear();
-        for to in names {
-            for prompt in lab.told(to) {
-                for from in names {
-                    let mark = format!("<{from}>{to}:");
-                    for part in prompt.split(&mark).skip(1) {
-                        let round = part.split('>').next().unwrap().parse().unwrap();
-                        found.entry((from.to_owned(), to.to_owned())).or_default().push(round);
-                    }
-                }
-            }
-        }
-        let dead = lab.status()["messages"]["dead"].as_u64().unwrap_or_default();
-        found.values().map(Vec::len).sum::<usize>() as u64 + dead >= number as u64
+    let sum = |said: &Said| said.values().map(Vec::len).sum::<usize>();
+    until_within(PATIENCE, "all of them", || sum(&all_told(&lab)) >= sum(&said));
+    // Once more when nothing is under way any more: what came twice would have come by then.
+    until("everybody is done", || {
+        let all = lab.status();
+        let members = all["members"].as_array().unwrap();
+        all["messages"]["waiting"] == 0 && members.iter().all(|one| one["state"] == "idle")
     });
-    let whole: Vec<usize> = (0..each).collect();
-    for (pair, rounds) in &found {
-        assert_eq!(rounds, &whole, "{pair:?}");
+    let told = all_told(&lab);
+    for (pair, rounds) in &said {
+        assert_eq!(told.get(pair), Some(rounds), "{pair:?}");
     }
-    assert_eq!(found.len(), names.len() * (names.len() - 1));
+    assert_eq!(sum(&told), sum(&said));
+    assert_eq!(lab.status()["messages"]["dead"], 0);
 }
 
 #[test]
@@ -401,6 +444,11 @@ fn a_file_that_was_recorded_and_not_moved_counts_once_however_many_come_before_i
     fs::rename(taken, lab.inbox("dan").join("first.md")).unwrap();
     for number in 0..100 {
         fs::write(lab.inbox("ada").join(format!("{number:03}.md")), format!("<{number}>")).unwrap();
+        // What is said by commands and tools is taken in before files are.
+        let said = made!({ "kind": "said", "from": "person", "to": "ada", "text": "by hand",
+            "occasion": number });
+        let name = format!("../{number:013}-{number:016x}.json");
+        fs::write(lab.inbox("ada").join(name), said.to_string()).unwrap();
     }
     lab.segue(&["crew", "status"]);
     until_within(PATIENCE, "all of them", || lab.heard("ada", "<99>") == 1);
@@ -412,7 +460,7 @@ fn a_file_that_was_recorded_and_not_moved_counts_once_however_many_come_before_i
 #[test]
 fn without_terminals_every_message_is_a_turn() {
     let (env, model) = scripted_in_git("[[reply]]\ntext = \"I am here.\"\nrepeat = true\n");
-    let lab = Lab { env };
+    let lab = Lab { env, vars: Vec::new() };
     fs::create_dir(lab.env.path("t")).unwrap();
     lab.roster(&format!("[[agents]]\nid = \"coder\"\nagent = \"native\"\nmodel = \"{model}\"\n"));
     lab.segue(&["crew", "up", "--session", "quiet", "--headless"]);
@@ -454,6 +502,12 @@ fn a_roster_with_mistakes_starts_nobody() {
         assert!(output.stderr.contains(line), "{line}: {}", output.stderr);
     }
     assert!(!lab.env.home().join("numbers").exists());
+    // In another file, with what only a member's own values could show.
+    let other = "[[agents]]\nid = \"a\"\ncommand = \"sh\"\nargs = [\"{{nope}}\"]\n";
+    fs::write(lab.env.repo().join("other.toml"), other).unwrap();
+    let output = lab.try_segue(&["crew", "check", "other.toml"]);
+    assert_eq!(output.status, 2);
+    assert!(output.stderr.contains("other.toml:4: `{{nope}}`"), "{}", output.stderr);
     fs::remove_file(lab.env.repo().join("segue.toml")).unwrap();
     lab.segue(&["crew", "init"]);
     assert_eq!(lab.try_segue(&["crew", "init"]).status, 2);

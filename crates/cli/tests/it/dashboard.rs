@@ -7,6 +7,7 @@ use rustix::process::{Signal, kill_process};
 use segue_testkit::env::TestEnv;
 
 use crate::{
+    pair,
     support::{
         DONE, WORK, at_width, data, finish, has, json, kinds, scripted, segue, signal, start,
         start_slow_tool, until,
@@ -246,6 +247,103 @@ fn what_a_command_says_when_it_fails_is_shown() {
     tmux.keys(&["q"]);
     tmux.ends(0);
     assert_eq!(data(&env, 1, "agent.changed").len(), 0);
+}
+
+#[test]
+fn one_that_runs_is_stopped_by_key() {
+    let (env, _) = scripted(WORK);
+    let running = start_at_gate(&env, 1);
+    let tmux = dashboard(&env, (80, 24));
+    tmux.sees("1 running");
+    tmux.keys(&["s"]);
+    tmux.sees("(y/n)");
+    tmux.keys(&["y"]);
+    let screen = tmux.sees("interrupted");
+    assert_eq!(table(&screen), (vec![1], Some(1)), "{screen}");
+    assert_eq!(finish(running).status, 130);
+    assert_eq!(data(&env, 1, "session.stopped").pop().unwrap()["reason"], "interrupted");
+    tmux.keys(&["q"]);
+    tmux.ends(0);
+}
+
+#[test]
+fn one_is_handed_off_by_key_standing_still_or_at_work() {
+    let env = four_ended();
+    let tmux = dashboard(&env, (80, 24));
+    tmux.sees("4 sessions");
+    tmux.keys(&["/", "alpha", "Enter"]);
+    tmux.sees("1 shown");
+    tmux.keys(&["h", "exec:echo the other one", "Enter"]);
+    tmux.sees("(y/n)");
+    tmux.keys(&["y"]);
+    tmux.sees("completed");
+    tmux.sees("the other one");
+    let changed = data(&env, 1, "agent.changed");
+    assert_eq!((changed.len(), &changed[0]["cause"]), (1, &"asked".into()));
+    assert_eq!(data(&env, 1, "session.stopped").pop().unwrap()["reason"], "done");
+    tmux.keys(&["Escape"]);
+
+    let running = start_at_gate(&env, 5);
+    tmux.sees("1 running");
+    tmux.keys(&["Home", "h", "exec:echo the last one", "Enter"]);
+    tmux.sees("(y/n)");
+    tmux.keys(&["y"]);
+    // It runs: it changes hands at the end of its turn.
+    tmux.sees("goes on at the end of turn 1");
+    open_gate(&env);
+    assert_eq!(finish(running).status, 0);
+    let changed = data(&env, 5, "agent.changed");
+    assert_eq!((changed.len(), &changed[0]["from"]), (1, &"native".into()));
+    tmux.sees("the last one");
+    tmux.keys(&["q"]);
+    tmux.ends(0);
+}
+
+#[test]
+fn a_pair_has_its_iteration_and_everybody_in_it() {
+    let (env, args) = pair::pair(&[&format!("{}{}", pair::FAIL, pair::PASS)]);
+    assert_eq!(pair::run(&env, &args, &[]).status, 0);
+    let tmux = dashboard(&env, (80, 24));
+    let screen = env.plain(&tmux.sees("q quit"));
+    let row = screen.lines().find(|line| line.starts_with('▸')).unwrap_or_default();
+    let begin = "▸ 1  completed  iter 2/20  native ⇄ native-2  ";
+    assert!(row.starts_with(begin) && row.ends_with("now     It says hello."), "{screen}");
+    tmux.keys(&["Enter"]);
+    let screen = tmux.sees("#1 completed");
+    assert!(screen.contains("native-2") && screen.contains("pass"), "{screen}");
+    tmux.keys(&["Escape"]);
+    tmux.sees("enter follow");
+    tmux.keys(&["q"]);
+    tmux.ends(0);
+}
+
+/// How often a process has waited for something.
+fn waits(tmux: &Tmux<'_>) -> u64 {
+    let path = format!("/proc/{}/status", tmux.pid().as_raw_nonzero());
+    let text = fs::read_to_string(path).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+/// A screen that is painted over and over flickers.
+#[test]
+fn where_nothing_changes_nothing_is_drawn() {
+    let env = four_ended();
+    let tmux = dashboard(&env, (80, 24));
+    tmux.sees("q quit");
+    let written = env.path("written");
+    tmux.on_pane("pipe-pane", &[&format!("cat > {}", written.display())]);
+    let drawn = || fs::metadata(&written).map_or(0, |file| file.len());
+    until("the pipe", || written.exists());
+    let (before, bytes, looks) = (tmux.screen(), drawn(), waits(&tmux));
+    // It looks at everything again and again meanwhile.
+    until("some looks", || waits(&tmux) >= looks + 30);
+    let same = tmux.screen() == before;
+    assert!(drawn() == bytes || !same, "{}", fs::read_to_string(&written).unwrap());
+    tmux.keys(&["j"]);
+    until("what a key changes", || drawn() > bytes);
+    tmux.keys(&["q"]);
+    tmux.ends(0);
 }
 
 #[test]

@@ -118,7 +118,7 @@ fn a_script_that_does_not_parse_names_line_and_column() {
     status 1
     ── stdout
     ── stderr
-    error: $DIR/script.toml: line 3, column 1: unknown field `tool`, expected one of `text`, `thinking`, `delay_ms`, `tools`, `usage`, `limit`, `repeat`, `when`, `silent`
+    error: $DIR/script.toml: line 3, column 1: unknown field `tool`, expected one of `text`, `thinking`, `delay_ms`, `tools`, `usage`, `limit`, `repeat`, `when`, `silent`, `refuses`
     ");
     env.script("[[reply]]\ntext = oops\n").unwrap();
     assert_snapshot!(shown(&env, &["run", "go", "--model", &model]), @"

@@ -170,7 +170,7 @@ fn the_help_of_run_and_resume() {
 
     Caps:
           --max-turns <N>
-              Stop after so many turns
+              Stop after so many turns; `none` lifts a cap, also of those below
 
           --max-iterations <N>
               Stop after so many attempts of the worker of a pair, or at one task of a list
@@ -212,10 +212,11 @@ fn the_help_of_run_and_resume() {
 
     Arguments:
       [SESSION]
-              A number, a name, an id or the start of one, a path, or @latest
+              A number, a name, an id or the start of one, a path, a .tine or .segue file, or @latest
 
       [PROMPT]
-              What to do next; without it, the session goes on where it was
+              What to do next, `-` reads it from standard input; without it, the session goes on where
+              it was
 
     Options:
           --prompt <PROMPT>
@@ -225,7 +226,8 @@ fn the_help_of_run_and_resume() {
               Print the plan and stop
 
           --with <AGENT>
-              Who goes on, where that is somebody else: a hand-off
+              Who goes on, where that is somebody else: a hand-off; where it stopped at a reviewer's
+              limit, who reviews in its place
 
           --reason <TEXT>
               Why, for the journal and for the one who takes over
@@ -278,7 +280,7 @@ fn the_help_of_run_and_resume() {
 
     Caps:
           --max-turns <N>
-              Stop after so many turns
+              Stop after so many turns; `none` lifts a cap, also of those below
 
           --max-iterations <N>
               Stop after so many attempts of the worker of a pair, or at one task of a list
@@ -336,7 +338,7 @@ fn the_help_of_what_looks() {
     Usage: segue show [OPTIONS] [SESSION]
 
     Arguments:
-      [SESSION]  A number, a name, an id or the start of one, a path, or @latest
+      [SESSION]  A number, a name, an id or the start of one, a path, a .tine or .segue file, or @latest
 
     Options:
           --graph  Draw its steps as a graph: rewound branches, forks, where each turn begins
@@ -353,19 +355,22 @@ fn the_help_of_what_looks() {
     Usage: segue log [OPTIONS] [SESSION]
 
     Arguments:
-      [SESSION]  A number, a name, an id or the start of one, a path, or @latest
+      [SESSION]  A number, a name, an id or the start of one, a path, a .tine or .segue file, or @latest
 
     Options:
-      -n, --last <N>  Only the last so many events, or steps
-      -v, --verbose   With times, and with the events that only matter to Segue
-          --steps     Step by step: each prompt, reply, tool answer and proof, with its id and what it
-                      cost
-      -h, --help      Print help
+      -n, --last <N>      Only the last so many events, or steps
+      -v, --verbose       With times, and with the events that only matter to Segue
+          --steps         Step by step: each prompt, reply, tool answer and proof, with its id and what
+                          it cost
+          --up-to <STEP>  With --steps: only those that lead to this one, without what a rewind left
+                          behind
+      -h, --help          Print help
 
     Examples:
       segue log                         the latest session of this repository
       segue log 7 -n 20                 its last 20 events
       segue log 7 --steps               its steps: what was asked, answered, done, and what it cost
+      segue log 7 --steps --up-to main  only what the conversation consists of
       segue log 7 --json | jq -c 'select(.kind == "tool.called")'
     "#);
     assert_snapshot!(help(&env, "dashboard"), @r#"

@@ -262,6 +262,7 @@ fn what_happened() {
     assert_snapshot!(shown(&env, &["log", "1", "-n", "2"]), @"
     status 0
     ── stdout
+      · script 1k+20 tokens
     ✔ done · the agent is done
     ── stderr
     ");

@@ -16,6 +16,12 @@ mod commands;
 #[cfg(test)]
 mod crew;
 #[cfg(test)]
+mod crew_orders;
+#[cfg(test)]
+mod crew_pages;
+#[cfg(test)]
+mod crew_terminals;
+#[cfg(test)]
 mod dashboard;
 #[cfg(test)]
 mod demo;
@@ -34,6 +40,8 @@ mod help;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod left;
+#[cfg(test)]
 mod look;
 #[cfg(test)]
 mod native;
@@ -43,6 +51,8 @@ mod offer;
 mod packet;
 #[cfg(test)]
 mod pair;
+#[cfg(test)]
+mod pair_rounds;
 #[cfg(test)]
 mod picker;
 #[cfg(test)]
@@ -66,7 +76,17 @@ mod steps;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod task_branch;
+#[cfg(test)]
+mod task_damage;
+#[cfg(test)]
+mod task_people;
+#[cfg(test)]
+mod task_requests;
+#[cfg(test)]
 mod task_runs;
+#[cfg(test)]
+mod task_stops;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]

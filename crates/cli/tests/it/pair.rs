@@ -11,7 +11,7 @@ use crate::support::{
 };
 
 /// Writes a greeting with a typing error, and mends it when it is told.
-const WORKER: &str = r#"
+pub(crate) const WORKER: &str = r#"
 [[reply]]
 thinking = "SECRET-REASONING"
 text = "I write it. PASS"
@@ -31,14 +31,14 @@ text = "There was nothing left to do."
 repeat = true
 "#;
 
-const FAIL: &str = r#"
+pub(crate) const FAIL: &str = r#"
 [[reply]]
 tools = [{ name = "submit_verdict", input = { verdict = "fail", category = "correctness", concern = "It says helo", evidence = "greet.sh:1", next_step = "Write hello" } }]
 [[reply]]
 text = "That was my verdict: PASS, PASS!"
 "#;
 
-const PASS: &str = r#"
+pub(crate) const PASS: &str = r#"
 [[reply]]
 text = """
 It is right.
@@ -49,14 +49,14 @@ It is right.
 "#;
 
 /// Scripts by name, each as the name of its model.
-fn model(env: &TestEnv, name: &str, script: &str) -> String {
+pub(crate) fn model(env: &TestEnv, name: &str, script: &str) -> String {
     let path = env.path(&format!("{name}.toml"));
     fs::write(&path, script).unwrap();
     format!("native@script:{}", path.display())
 }
 
 /// A repository, a worker, and reviewers with these scripts.
-fn pair(reviewers: &[&str]) -> (TestEnv, Vec<String>) {
+pub(crate) fn pair(reviewers: &[&str]) -> (TestEnv, Vec<String>) {
     let (env, _) = scripted_in_git("");
     let worker = model(&env, "worker", WORKER);
     let mut args = ["pair", "Write greet.sh", "--worker", &worker].map(str::to_owned).to_vec();
@@ -67,13 +67,13 @@ fn pair(reviewers: &[&str]) -> (TestEnv, Vec<String>) {
     (env, args)
 }
 
-fn run(env: &TestEnv, args: &[String], more: &[&str]) -> Output {
+pub(crate) fn run(env: &TestEnv, args: &[String], more: &[&str]) -> Output {
     let args: Vec<&str> = args.iter().map(String::as_str).chain(more.iter().copied()).collect();
     segue(env, &args)
 }
 
 /// What a reviewer has in its own journal.
-fn theirs(env: &TestEnv, reviewer: &str, kind: &str) -> Vec<Value> {
+pub(crate) fn theirs(env: &TestEnv, reviewer: &str, kind: &str) -> Vec<Value> {
     let Ok(dir) = env.session_dir(1) else { return Vec::new() };
     let dir = dir.join("reviewers").join(reviewer);
     let text = fs::read_to_string(dir.join("journal.jsonl")).unwrap_or_default();
@@ -82,17 +82,17 @@ fn theirs(env: &TestEnv, reviewer: &str, kind: &str) -> Vec<Value> {
 }
 
 /// The questions that a reviewer was asked, by their ids.
-fn questions(env: &TestEnv, reviewer: &str) -> Vec<String> {
+pub(crate) fn questions(env: &TestEnv, reviewer: &str) -> Vec<String> {
     let asked = theirs(env, reviewer, "turn.started");
     asked.iter().map(|turn| turn["id"].as_str().unwrap().to_owned()).collect()
 }
 
-fn prompts(env: &TestEnv, reviewer: &str) -> Vec<String> {
+pub(crate) fn prompts(env: &TestEnv, reviewer: &str) -> Vec<String> {
     let asked = theirs(env, reviewer, "turn.started");
     asked.iter().map(|turn| turn["data"]["prompt"]["text"].as_str().unwrap().to_owned()).collect()
 }
 
-fn verdicts(env: &TestEnv) -> Vec<(u64, String, String)> {
+pub(crate) fn verdicts(env: &TestEnv) -> Vec<(u64, String, String)> {
     let given = data(env, 1, "verdict.given");
     let word = |value: &Value| value.as_str().unwrap().to_owned();
     given
@@ -103,7 +103,7 @@ fn verdicts(env: &TestEnv) -> Vec<(u64, String, String)> {
         .collect()
 }
 
-fn verdict(iteration: u64, reviewer: &str, verdict: &str) -> (u64, String, String) {
+pub(crate) fn verdict(iteration: u64, reviewer: &str, verdict: &str) -> (u64, String, String) {
     (iteration, reviewer.to_owned(), verdict.to_owned())
 }
 

@@ -146,6 +146,46 @@ fn a_replay_is_written_to_a_file() {
     assert!(env.repo().join("../x.segue").exists());
     refused(&env, &["replay", "1", "--save", "../x.segue"], &["is there already", "--force"]);
     ok(&env, &["replay", "1", "--save", "../x.segue", "--force"]);
+    // A word with a dot in it is a name, like any other.
+    let output = ok(&env, &["replay", "1", "--save", "v1.2"]);
+    assert!(!output.stderr.contains("written to"), "{}", output.stderr);
+    assert_eq!(show(&env, "v1.2")["number"], 4);
+}
+
+#[test]
+fn a_file_is_a_session_as_well() {
+    let env = two_turns();
+    ok(&env, &["export", "1", "-o", "finished.tine"]);
+    let all = ids(&env, "1");
+    // The one that it was written from, as long as that has not gone on.
+    let output = ok(&env, &["replay", "finished.tine", "--inspect", "--json"]);
+    assert!(output.stderr.contains("session 1 is "), "{}", output.stderr);
+    assert_eq!(lines(&output.stdout).len(), all.len());
+    let output = ok(&env, &["resume", "./finished.tine", "More"]);
+    assert!(output.stderr.contains("session 1 is "), "{}", output.stderr);
+    assert!(ids(&env, "1").len() > all.len());
+    // Then it is one that is made of the file, once.
+    for word in ["was made of", "is"] {
+        let output = ok(&env, &["replay", "finished.tine", "--from-step", "3", "--dry-run"]);
+        assert!(output.stderr.contains(&format!("session 2 {word} ")), "{}", output.stderr);
+    }
+    ok(&env, &["replay", "finished.tine", "--mode", "cache", "--save", "replayed.tine"]);
+    assert_eq!(ids(&env, "2").len(), all.len());
+    ok(&env, &["diff", "finished.tine", "replayed.tine", "--exit-code"]);
+    ok(&env, &["fork", "finished.tine"]);
+    // Elsewhere a hint has to do.
+    let output = segue(&env, &["accept", "finished.tine"]);
+    assert_eq!(output.status, 4, "{}", output.stderr);
+    assert!(output.stderr.contains("segue import finished.tine"), "{}", output.stderr);
+    // By a program of somebody else: here it goes on, elsewhere the file says that it does not.
+    ok(&env, &["run", "--new", "exec:cat", "Tell me"]);
+    ok(&env, &["export", "5", "-o", "theirs.tine"]);
+    ok(&env, &["resume", "theirs.tine", "More"]);
+    let elsewhere = env.path("elsewhere").display().to_string();
+    ok(&env, &["export", "5", "-o", "theirs.tine", "--force"]);
+    let output = segue(&env, &["resume", "theirs.tine", "More", "--home", &elsewhere]);
+    assert_eq!(output.status, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("resume: false"), "{}", output.stderr);
 }
 
 #[test]
@@ -196,7 +236,7 @@ fn what_is_no_longer_as_it_was_is_found() {
 #[test]
 fn flags_that_a_mode_cannot_honour_are_refused() {
     let env = two_turns();
-    let cases: [(&[&str], &str); 14] = [
+    let cases: [(&[&str], &str); 22] = [
         (&["--inspect", "--save", "x"], "--save"),
         (&["--verify", "--save", "x"], "--save"),
         (&["--force"], "--force"),
@@ -210,6 +250,14 @@ fn flags_that_a_mode_cannot_honour_are_refused() {
         (&["--permission", "edit"], "--permission"),
         (&["--verify", "--from-step", "1"], "--from-step"),
         (&["--stop-at-drift"], "--continue"),
+        (&["--mode", "cache", "--max-turns", "3"], "--max-turns"),
+        (&["--inspect", "--max-cost", "3"], "--max-cost"),
+        (&["--inspect", "--mode", "rerun", "--agent", "nobody"], "--agent"),
+        (&["--dry-run", "--mode", "rerun"], "--mode rerun"),
+        (&["--verify", "--mode", "rerun", "--agent", "native", "--permission", "edit"], "--agent"),
+        (&["--verify", "--mode", "rerun", "--permission", "edit"], "--mode rerun"),
+        (&["--save", "again", "--force"], "--force"),
+        (&["--save", "../again"], "neither a name nor a file"),
         (&["--verify", "--inspect"], "--inspect"),
     ];
     for (flags, named) in cases {
@@ -221,6 +269,30 @@ fn flags_that_a_mode_cannot_honour_are_refused() {
     assert_eq!(nobody.status, 127, "{}", nobody.stderr);
     assert!(everything(&env) == before);
     refused(&env, &["replay", "1", "--continue", "--prompt", " "], &["empty"]);
+}
+
+#[test]
+fn a_step_is_named_by_those_who_left_there() {
+    let env = two_turns();
+    let all = ids(&env, "1");
+    ok(&env, &["fork", "1", "--from-step", "4"]);
+    let graph = ok(&env, &["show", "1", "--graph"]).stdout;
+    assert!(graph.contains("(fork/2)") && graph.contains("(main)"), "{graph}");
+    let graph = ok(&env, &["show", "2", "--graph"]).stdout;
+    assert!(graph.contains("base, main"), "{graph}");
+    for (session, step) in [("1", "fork/2"), ("2", "base"), ("2", "main")] {
+        let inspect = ["replay", session, "--inspect", "--from-step", step, "--json"];
+        assert_eq!(lines(&ok(&env, &inspect).stdout).len(), 5, "{session} {step}");
+    }
+    ok(&env, &["replay", "1", "--from-step", "fork/2"]);
+    assert_eq!(ids(&env, "3"), all[..5]);
+    ok(&env, &["fork", "1", "--from-step", "replay/3"]);
+    let compare = ["compare", "1", "--agents", "exec:cat", "--from-step", "fork/4", "Go on"];
+    assert!(ok(&env, &compare).stderr.contains("as after that step"));
+    for word in ["fork/9", "base", "fork/"] {
+        refused(&env, &["fork", "1", "--from-step", word], &["segue log 1 --steps"]);
+        refused(&env, &["replay", "1", "--inspect", "--from-step", word], &["segue log 1 --steps"]);
+    }
 }
 
 #[test]
@@ -252,6 +324,8 @@ fn what_is_only_to_be_looked_at_is_not_gone_on_with() {
     ] {
         refused(&env, args, &words);
     }
+    let shown = ok(&env, &["show", "2"]).stdout;
+    assert!(shown.contains("segue fork 2") && !shown.contains("segue resume"), "{shown}");
     // A replay of it is one too; a fork is a session like any other.
     ok(&env, &["replay", "2", "--inspect"]);
     ok(&env, &["replay", "2", "--mode", "cache"]);
@@ -291,9 +365,27 @@ fn a_rerun_gets_the_recorded_context_and_the_first_files() {
     }
     // The files are those of the start: nothing that the recording did to them is there.
     let seen = format!("{:?}", server.turns()[1].messages());
-    assert!(seen.contains("base") && !seen.contains("b ü.txt\\nbase"), "{seen}");
+    assert!(seen.contains("base\\nbase.txt\\n"), "{seen}");
     assert_eq!(show(&env, "by-native")["identity"]["lineage"]["how"], "replayed");
-    assert!(output.stdout.contains("Done again."), "{}", output.stdout);
+    // What it did beside what was done: not what it was told of.
+    let compared = output.stdout.split_once("Done again.\n").unwrap().1;
+    let compared: Vec<&str> = compared.lines().filter(|line| !line.starts_with("time: ")).collect();
+    insta::assert_snapshot!("rerun_compared", crate::steps::without_ids(&compared.join("\n")));
+}
+
+#[test]
+fn a_comparison_for_programs_is_one_more_line() {
+    let env = two_turns();
+    let rerun = ["replay", "1", "--mode", "rerun", "--agent", "exec:echo Done.", "--compare"];
+    let output = ok(&env, &[&rerun[..], &["--json"]].concat());
+    let told = lines(&output.stdout);
+    let [.., result, compared] = &told[..] else { panic!("{}", output.stdout) };
+    assert_eq!(result["result"]["session"], "2");
+    let compared = &compared["compared"];
+    assert_eq!((&compared["a"]["number"], &compared["b"]["number"]), (&json!(1), &json!(2)));
+    // A prompt and a reply, beside all that was done first.
+    let (theirs, own) = (&compared["a"]["steps"], &compared["b"]["steps"]);
+    assert_eq!((theirs, own), (&json!(ids(&env, "1").len()), &json!(2)));
 }
 
 #[test]
@@ -336,7 +428,7 @@ fn forged(whole: &str, was: &str, is: &str) -> String {
 }
 
 /// What a replay says of itself, changed by somebody.
-fn claim(env: &TestEnv, number: u64, was: &str, is: &str) {
+pub(crate) fn claim(env: &TestEnv, number: u64, was: &str, is: &str) {
     let dir = env.session_dir(number).unwrap();
     let journal = dir.join("journal.jsonl");
     let whole = fs::read_to_string(&journal).unwrap();
@@ -386,8 +478,19 @@ fn an_index_of_steps_that_says_something_else_is_found() {
     lengthen(&dir, 300);
     ok(&env, &["replay", "1", "--verify"]);
     let index = dir.join("steps.idx");
+    let all = ids(&env, "1");
     let mut bytes = fs::read(&index).unwrap();
-    bytes[58 * 40] ^= 1;
+    // One bit is damage of a cache: nothing that is told follows from it.
+    bytes[62 * 40] ^= 1;
+    fs::write(&index, &bytes).unwrap();
+    let plan = ok(&env, &["fork", "1", "--from-step", "40", "--dry-run", "--json"]).stdout;
+    assert_eq!(crate::support::json(&plan)["id"], all[40]);
+    fs::write(&index, &bytes).unwrap();
+    ok(&env, &["replay", "1", "--verify"]);
+    // Another step, made to fit.
+    let crc = crc32c::crc32c(&40u64.to_le_bytes());
+    let crc = crc32c::crc32c_append(crc, &bytes[62 * 40..62 * 40 + 58]);
+    bytes[62 * 40 + 58..62 * 41].copy_from_slice(&crc.to_le_bytes());
     fs::write(&index, bytes).unwrap();
     let output = segue(&env, &["replay", "1", "--verify"]);
     assert_eq!(output.status, 1, "{}", output.stderr);

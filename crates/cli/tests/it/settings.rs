@@ -65,7 +65,8 @@ fn the_list_says_what_holds_and_why() {
                                                         15m, 2h.
     agents.tools             on      default            Whether vendors' programs are offered Segue's
                                                         own tools, for the run only: on or off.
-    caps.turns               7       config.toml        The most turns of a session.
+    caps.turns               7       config.toml        The most turns of a session; of a list of tasks
+                                                        only where it is set.
     caps.reviews             –                          The most reviews of a pair's work, or of one
                                                         task of a list; 0 for no cap.
     caps.steps               9       SEGUE_MAX_STEPS    The most model calls of a turn.

@@ -41,14 +41,13 @@ fn done(env: &TestEnv, args: &[&str]) -> String {
 }
 
 /// The ids are made from the content, which has paths of the test in it.
-fn without_ids(text: &str) -> String {
+pub(crate) fn without_ids(text: &str) -> String {
     let hex = |word: &str| word.len() == 10 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let line = |line: &str| {
-        line.split(' ')
-            .map(|word| if hex(word) { "$STEP" } else { word })
-            .collect::<Vec<_>>()
-            .join(" ")
+    let without = |word: &str| match word.trim_matches(['(', ')', ':', ',']) {
+        id if hex(id) => word.replace(id, "$STEP"),
+        _ => word.to_owned(),
     };
+    let line = |line: &str| line.split(' ').map(without).collect::<Vec<_>>().join(" ");
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
@@ -259,18 +258,30 @@ fn two_sessions_are_compared_step_by_step_and_file_by_file() {
     assert!(output.stdout.contains("-two\n+three\n"), "{}", output.stdout);
 }
 
+/// A table without how long it took, which is another time each time.
+fn without_times(table: &str) -> String {
+    let (from, to) = (table.find("time").unwrap_or(0), table.find("said").unwrap_or(0));
+    let (from, to) = (table[..from].chars().count(), table[..to].chars().count());
+    let line = |line: &str| {
+        let keep = |(at, sign): (usize, char)| (at < from || at >= to).then_some(sign);
+        line.chars().enumerate().filter_map(keep).collect::<String>().trim_end().to_owned()
+    };
+    table.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// Everybody has a different idea of the same task.
-fn contest() -> TestEnv {
+fn contest() -> (TestEnv, String) {
     let env = two_turns();
     let agents = "exec:echo first > c.txt,exec:echo second > c.txt; echo x > a.txt,native";
     let output = segue(&env, &["compare", "1", "--agents", agents]);
     assert_eq!(output.status, 0, "{}", output.stderr);
-    env
+    (env, output.stdout)
 }
 
 #[test]
 fn several_agents_get_the_same_task_in_the_same_state_and_one_is_accepted() {
-    let env = contest();
+    let (env, table) = contest();
+    insta::assert_snapshot!("compared", without_times(&table));
     let before = tree(&env.repo());
     for (number, c) in [("2", Some("first\n")), ("3", Some("second\n")), ("4", None)] {
         let at = workspace(&env, number);
@@ -293,7 +304,7 @@ fn several_agents_get_the_same_task_in_the_same_state_and_one_is_accepted() {
 
 #[test]
 fn what_was_changed_meanwhile_is_not_overwritten_unasked_and_never_lost() {
-    let env = contest();
+    let (env, _) = contest();
     let before = tree(&env.repo());
     let output = segue(&env, &["accept", "3"]);
     assert_eq!(output.status, 2, "{}", output.stderr);

@@ -2,18 +2,14 @@
 
 use std::{fs, path::PathBuf, process::Command};
 
-use rustix::process::Signal;
 use segue_testkit::env::{Output, TestEnv};
 use serde_json::{Value, json};
 
-use crate::support::{
-    data, finish, git, has, journal_bytes, json as parsed, scripted_in_git, segue, signal, start,
-    tree, until,
-};
+use crate::support::{data, git, has, journal_bytes, json as parsed, scripted_in_git, segue, tree};
 use crate::terminal::{SEGUE, Tmux};
 
 /// What the worker of one task does: it writes a file of the task's name, and makes its case.
-fn work(n: u32, content: &str) -> String {
+pub(crate) fn work(n: u32, content: &str) -> String {
     format!(
         r#"
 [[reply]]
@@ -31,7 +27,7 @@ text = "That is my case."
     )
 }
 
-const ACCEPT: &str = r#"
+pub(crate) const ACCEPT: &str = r#"
 [[reply]]
 tools = [{ name = "submit_verdict", input = { verdict = "accept", summary = "it is there" } }]
 [[reply]]
@@ -40,7 +36,7 @@ repeat = true
 "#;
 
 /// Rejects a task in this round.
-fn reject(n: u32, round: u32) -> String {
+pub(crate) fn reject(n: u32, round: u32) -> String {
     format!(
         r#"
 [[reply]]
@@ -54,7 +50,7 @@ text = "No."
 }
 
 /// A repository with a list of so many tasks.
-fn list(tasks: u32) -> TestEnv {
+pub(crate) fn list(tasks: u32) -> TestEnv {
     let (env, _) = scripted_in_git("");
     env.write("plan/overview.md", "# Numbers\n\nOne file for each number.\n").unwrap();
     for n in 1..=tasks {
@@ -65,7 +61,7 @@ fn list(tasks: u32) -> TestEnv {
     env
 }
 
-fn page(env: &TestEnv, n: u32, description: &str) {
+pub(crate) fn page(env: &TestEnv, n: u32, description: &str) {
     let text = format!(
         "---\nid: T-00{n}\ntitle: Number {n}\n---\n{description}\n\n## Acceptance criteria\n\
          - {n}.txt is there\n"
@@ -73,29 +69,29 @@ fn page(env: &TestEnv, n: u32, description: &str) {
     env.write(&format!("plan/T-00{n}-number.md"), &text).unwrap();
 }
 
-fn model(env: &TestEnv, name: &str, script: &str) -> String {
+pub(crate) fn model(env: &TestEnv, name: &str, script: &str) -> String {
     let path = env.path(&format!("{name}.toml"));
     fs::write(&path, script).unwrap();
     format!("native@script:{}", path.display())
 }
 
 /// Works through `plan` with these scripts.
-fn run(env: &TestEnv, worker: &str, evaluator: &str, more: &[&str]) -> Output {
+pub(crate) fn run(env: &TestEnv, worker: &str, evaluator: &str, more: &[&str]) -> Output {
     segue(env, &args(env, worker, evaluator, more).iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn args(env: &TestEnv, worker: &str, evaluator: &str, more: &[&str]) -> Vec<String> {
+pub(crate) fn args(env: &TestEnv, worker: &str, evaluator: &str, more: &[&str]) -> Vec<String> {
     let (worker, evaluator) = (model(env, "worker", worker), model(env, "evaluator", evaluator));
     let args = ["tasks", "run", "plan", "--worker", &worker, "--evaluator", &evaluator];
     args.iter().chain(more).map(|word| (*word).to_owned()).collect()
 }
 
-fn status(env: &TestEnv) -> Value {
+pub(crate) fn status(env: &TestEnv) -> Value {
     parsed(&segue(env, &["tasks", "status", "1", "--json"]).stdout)
 }
 
 /// Each task with its state.
-fn states(env: &TestEnv) -> Vec<String> {
+pub(crate) fn states(env: &TestEnv) -> Vec<String> {
     let rows = status(env)["tasks"].as_array().unwrap().clone();
     let row = |row: &Value| match row["why"].as_str() {
         Some(why) => format!("{} {}", row["state"].as_str().unwrap(), why),
@@ -105,16 +101,16 @@ fn states(env: &TestEnv) -> Vec<String> {
 }
 
 /// The subjects of the session's own commits, oldest first.
-fn commits(env: &TestEnv) -> Vec<String> {
+pub(crate) fn commits(env: &TestEnv) -> Vec<String> {
     let log = git(env, &["log", "--reverse", "--format=%s", "main..segue/1-numbers"]);
     log.lines().map(str::to_owned).collect()
 }
 
-fn worktree(env: &TestEnv) -> PathBuf {
+pub(crate) fn worktree(env: &TestEnv) -> PathBuf {
     env.path("repo-segue-1")
 }
 
-fn at_worktree(env: &TestEnv, args: &[&str]) -> String {
+pub(crate) fn at_worktree(env: &TestEnv, args: &[&str]) -> String {
     let mut command: Command = env.any("git");
     let output = Output::of(command.current_dir(worktree(env)).args(args)).unwrap();
     assert_eq!(output.status, 0, "{args:?}: {}", output.stderr);
@@ -130,6 +126,9 @@ fn five() -> String {
 fn five_tasks_with_a_rejection_make_five_commits() {
     let env = list(5);
     env.write("AGENTS.md", "Use tabs.\n").unwrap();
+    env.write("CLAUDE.md", "Be brief.\n").unwrap();
+    git(&env, &["add", "."]);
+    git(&env, &["commit", "-q", "-m", "how we work"]);
     let output = run(&env, &five(), &(reject(2, 1) + ACCEPT), &["--proof", "ls *.txt"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     let wanted: Vec<String> = (1..=5).map(|n| format!("T-00{n}: Number {n}")).collect();
@@ -146,6 +145,11 @@ fn five_tasks_with_a_rejection_make_five_commits() {
     {
         assert!(said.contains(part), "{part} is missing in {said}");
     }
+    // Segue's own agent reads AGENTS.md by itself; what the project says elsewhere it is told.
+    let told = data(&env, 1, "turn.started");
+    let told = told[0]["prompt"]["text"].as_str().unwrap();
+    assert!(told.contains("## From CLAUDE.md\n\nBe brief."), "{told}");
+    assert!(!told.contains("Use tabs."), "{told}");
     // The user's own branch and files are as they were.
     assert_eq!(git(&env, &["rev-parse", "--abbrev-ref", "HEAD"]).trim(), "main");
     assert!(!env.repo().join("1.txt").exists());
@@ -205,11 +209,11 @@ fn each_side_is_told_what_is_on_disk_and_nothing_of_the_other_tasks() {
 }
 
 /// Two rejections: more than a cap of two allows.
-fn never() -> String {
+pub(crate) fn never() -> String {
     reject(2, 1) + &reject(2, 2)
 }
 
-fn twice_draft() -> String {
+pub(crate) fn twice_draft() -> String {
     work(1, "one") + &work(2, "draft") + &work(2, "draft again") + &work(3, "three")
 }
 
@@ -286,136 +290,33 @@ fn a_placeholder_that_was_pushed_or_built_upon_stays() {
     }
 }
 
-/// A worker that answers like this, again and again, in place of the second task.
-fn second(reply: &str) -> String {
-    let reply = format!("\n[[reply]]\nwhen = [\"T-002: \"]\n{reply}\nrepeat = true\n");
-    work(1, "one") + &reply + &work(3, "three")
-}
-
-/// What a stop is called, what is said of the tasks, and what is on the branch.
-struct Stop<'a> {
-    word: &'a str,
-    states: [&'a str; 3],
-    commits: &'a [&'a str],
-}
-
-const FIRST: &str = "T-001: Number 1";
-
-/// Runs, stops as it should, and goes on to the end when the worker does its work.
-fn stops(worker: &str, evaluator: &str, more: &[&str], resume: &[&str], wanted: &Stop<'_>) {
-    let env = list(3);
-    let args = args(&env, worker, evaluator, more);
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    // The clock has to go on.
-    let output = Output::of(env.command(&args).env_remove("SEGUE_CLOCK")).unwrap();
-    assert_eq!(output.status, 3, "{}: {}", wanted.word, output.stderr);
-    assert_eq!(status(&env)["last_stop"], wanted.word, "{}", output.stderr);
-    assert_eq!(states(&env), wanted.states, "{}", wanted.word);
-    assert_eq!(commits(&env), wanted.commits, "{}", wanted.word);
-    model(&env, "worker", &(work(1, "one") + &work(2, "two") + &work(3, "three")));
-    model(&env, "evaluator", ACCEPT);
-    let args: Vec<&str> = ["resume", "1"].iter().chain(resume).copied().collect();
-    let output = segue(&env, &args);
-    assert_eq!(output.status, 0, "{}: {}", wanted.word, output.stderr);
-    assert!(output.stderr.contains(&format!("last stop: {}", wanted.word)), "{}", output.stderr);
-    assert_eq!(commits(&env), [FIRST, "T-002: Number 2", "T-003: Number 3"], "{}", wanted.word);
-    assert_eq!(states(&env), ["done"; 3]);
-}
+pub(crate) const FIRST: &str = "T-001: Number 1";
 
 #[test]
-fn what_is_the_tasks_own_failure_fails_it() {
-    let draft =
-        r#"tools = [{ name = "write_file", input = { path = "2.txt", content = "half\n" } }]"#;
-    let half = format!("{draft}\n[[reply]]\nwhen = [\"T-002: \"]\ntext = \"I think I am done.\"");
-    let failed = |word| ["done".to_owned(), format!("failed {word}"), "pending".to_owned()];
-    for (word, worker, evaluator, flags) in [
-        ("evaluator_cap", twice_draft(), never() + ACCEPT, &["--max-reviews", "2"][..]),
-        ("no_case", second(&half), ACCEPT.to_owned(), &[]),
-        ("step_cap", second(draft), ACCEPT.to_owned(), &["--max-steps", "5"]),
-    ] {
-        let states = failed(word);
-        let states = [states[0].as_str(), states[1].as_str(), states[2].as_str()];
-        let placeholder = format!("T-002: FAILED ({word}): Number 2");
-        let commits = [FIRST, placeholder.as_str()];
-        let wanted = Stop { word, states, commits: &commits };
-        stops(&worker, &evaluator, flags, &["--max-reviews", "9", "--max-steps", "50"], &wanted);
-    }
-    // Nothing was done, so there is nothing to keep on the branch.
-    let wanted = Stop {
-        word: "empty_responses",
-        states: ["done", "failed empty_responses", "pending"],
-        commits: &[FIRST],
-    };
-    stops(&second("silent = true"), ACCEPT, &[], &[], &wanted);
-}
-
-#[test]
-fn what_all_tasks_have_in_common_stops_between_them() {
+fn a_cap_that_is_still_there_stops_it_again_until_it_is_raised_or_lifted() {
     let three = work(1, "one") + &work(2, "two") + &work(3, "three");
-    let slow =
-        three.replacen("text = \"I write it.\"", "text = \"I write it.\"\ndelay_ms = 1500", 1);
-    for (word, worker, flag, value, raised) in [
-        ("token_cap", &three, "--max-tokens", "1", "1M"),
-        ("wall_clock", &slow, "--max-time", "1s", "60s"),
-        ("turn_cap", &three, "--max-turns", "1", "50"),
-    ] {
-        let wanted = Stop { word, states: ["done", "pending", "pending"], commits: &[FIRST] };
-        stops(worker, ACCEPT, &[flag, value], &[flag, raised], &wanted);
-    }
-    // The cap is still there: it stops again, and nothing is lost or undone.
-    let env = list(2);
-    assert_eq!(run(&env, &three, ACCEPT, &["--max-tokens", "1"]).status, 3);
+    let env = list(3);
+    let caps = ["--max-tokens", "1", "--max-reviews", "5"];
+    assert_eq!(run(&env, &three, ACCEPT, &caps).status, 3);
+    // Nothing is lost or undone.
     assert_eq!(segue(&env, &["resume", "1"]).status, 3);
-    assert_eq!(states(&env), ["done", "pending"]);
-    // What the environment says counts for a resume, too.
-    let mut command = env.command(["resume", "1"]);
-    let output = Output::of(command.env("SEGUE_MAX_TOKENS", "1M")).unwrap();
-    assert_eq!(output.status, 0, "{}", output.stderr);
-}
-
-#[test]
-fn a_provider_that_stays_down_fails_no_task() {
-    let env = list(1);
-    let evaluator = model(&env, "evaluator", ACCEPT);
-    let args = ["tasks", "run", "plan", "--worker", "native@chat/m", "--evaluator", &evaluator];
-    let mut command = env.command(args);
-    command.env("SEGUE_CHAT_BASE_URL", "http://127.0.0.1:9").env("SEGUE_CHAT_KEY", "k");
-    assert_eq!(segue(&env, &["config", "set", "native.attempts", "1"]).status, 0);
-    let output = Output::of(&mut command).unwrap();
-    assert_eq!(output.status, 3, "{}", output.stderr);
-    assert_eq!(status(&env)["last_stop"], "provider_failure");
-    assert_eq!(states(&env), ["begun"]);
-    assert_eq!(commits(&env), [""; 0]);
-    let worker = model(&env, "worker", &work(1, "one"));
-    let model = worker.trim_start_matches("native@");
-    let output = segue(&env, &["resume", "1", "--model", model]);
-    assert_eq!(output.status, 0, "{}", output.stderr);
-    assert!(output.stderr.contains("going on with T-001; last stop: provider_failure"));
-    assert_eq!(commits(&env), [FIRST]);
-}
-
-#[test]
-fn an_interrupt_leaves_the_task_in_hand() {
-    let env = list(2);
-    let slow =
-        r#"tools = [{ name = "shell", input = { command = "echo begun > 2.txt; sleep 300" } }]"#;
-    let worker = work(1, "one") + &format!("\n[[reply]]\nwhen = [\"T-002: \"]\n{slow}\n");
-    let args = args(&env, &worker, ACCEPT, &[]);
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let child = start(&mut env.command(&args));
-    until("the second task is begun", || worktree(&env).join("2.txt").exists());
-    signal(&child, Signal::INT);
-    assert_eq!(finish(child).status, 130);
-    assert_eq!(states(&env), ["done", "begun"]);
-    let more = work(1, "one") + &format!("\n[[reply]]\nwhen = [\"T-002: \"]\n{slow}\n");
-    model(&env, "worker", &(more + &work(2, "two")));
-    let output = segue(&env, &["resume", "1"]);
-    assert_eq!(output.status, 0, "{}", output.stderr);
-    let line = "↻ resume plan: going on with T-002; last stop: interrupted";
-    assert_eq!(output.stderr.lines().next(), Some(line));
-    // It went on in the same conversation, in the same attempt.
-    assert_eq!(data(&env, 1, "task.started").len(), 2);
-    assert_eq!(commits(&env), [FIRST, "T-002: Number 2"]);
+    assert_eq!(states(&env), ["done", "pending", "pending"]);
+    // What the environment says counts for a resume, too; also of turns, and where it lifts a cap.
+    let with = |name: &str, value: &str, more: &[&str]| {
+        let args: Vec<&str> = ["resume", "1"].iter().chain(more).copied().collect();
+        let output = Output::of(env.command(args).env(name, value)).unwrap();
+        (output.status, output.stderr)
+    };
+    let (exit, said) = with("SEGUE_MAX_TURNS", "1", &["--max-tokens", "none"]);
+    assert_eq!((exit, &status(&env)["last_stop"]), (3, &json!("turn_cap")), "{said}");
+    assert_eq!(status(&env)["caps"]["tokens"], Value::Null);
+    let (exit, said) =
+        with("SEGUE_MAX_REVIEWS", "0", &["--max-turns", "none", "--max-iterations", "0"]);
+    assert_eq!(exit, 0, "{said}");
+    let caps = &status(&env)["caps"];
+    for cap in ["turns", "iterations", "reviews", "tokens"] {
+        assert_eq!(caps[cap], Value::Null, "{cap}: {caps}");
+    }
 }
 
 #[test]
@@ -619,10 +520,47 @@ fn on_a_terminal_one_is_asked_and_the_look_changes_nothing() {
     assert_eq!(commits(&env).len(), 2);
     let log = git(&env, &["log", "--reverse", "--format=%s", "main..segue/2-numbers"]);
     assert_eq!(log.lines().collect::<Vec<_>>(), [FIRST, "T-002: Number 2"]);
-    // It is not offered again; named, it can be resumed all the same.
+    // It is not offered again, nor is it the latest that could be resumed: only where it is named.
     assert_eq!(segue(&env, &again.split(' ').collect::<Vec<_>>()).status, 0);
+    for number in ["2", "3"] {
+        assert_eq!(segue(&env, &["rm", number, "--force"]).status, 0);
+    }
+    let before = journal_bytes(&env, 1);
+    for args in [&["resume"][..], &["resume", "@latest"], &["resume", "--prompt", "Go on"]] {
+        let output = segue(&env, args);
+        assert_eq!(output.status, 4, "{args:?}: {}", output.stderr);
+    }
+    assert_eq!(journal_bytes(&env, 1), before);
     assert_eq!(segue(&env, &["resume", "1"]).status, 0);
     assert_eq!(commits(&env), [FIRST, "T-002: Number 2"]);
+}
+
+#[test]
+fn on_a_terminal_one_sees_the_list_the_step_and_what_is_spent() {
+    let env = list(3);
+    let caps = ["--max-iterations", "3", "--max-reviews", "4", "--max-tokens", "400k"];
+    let scripts = work(1, "one") + &work(2, "draft") + &work(2, "two") + &work(3, "three");
+    let line = args(&env, &scripts, &(reject(2, 1) + ACCEPT), &caps).join(" ");
+    let terminal = Tmux::start(&env, &format!("{SEGUE} {line}"), (110, 200));
+    let seen = terminal.sees("status 0\n");
+    // Above each task the list, with what is spent of each cap.
+    for part in [
+        "▶ T-001 Number 1 · 1 of 3\n  ▸ T-001  · T-002  · T-003\n  0 of 400k tokens · ",
+        "▶ T-003 Number 3 · 3 of 3\n  ✔ T-001  ✔ T-002  ▸ T-003\n",
+        "iteration 1 of 3 · evaluation 0 of 4\n",
+        // Once more with the turn that mends what was rejected.
+        "iteration 2 of 3 · evaluation 1 of 4\n",
+        "3 of 3 tasks are done",
+    ] {
+        assert!(seen.contains(part), "{part} is missing in {seen}");
+    }
+    assert!(!seen.contains("iteration 0"), "{seen}");
+    let table = segue(&env, &["tasks", "status", "1"]).stdout;
+    let rows: Vec<&str> = table.lines().filter(|line| line.starts_with("T-00")).collect();
+    assert_eq!(rows.len(), 3, "{table}");
+    let rounds = |row: &str| row.split_whitespace().nth(2).map(str::to_owned);
+    assert_eq!(rounds(rows[1]).as_deref(), Some("2"), "{table}");
+    assert!(table.contains("of 400k tokens"), "{table}");
 }
 
 /// Whatever a page names of ours: commands with their flags, settings, variables.

@@ -12,22 +12,32 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use segue_testkit::{
     env::Output,
-    model_server::{Api, Reply, When},
+    model_server::{Api, Fault, Reply, When},
     vendors::{Cli, Lab, interactive},
 };
 use serde_json::{Value, json};
 
 use crate::{checkpoint::our_tool, support::bodies};
 
-/// Six of five vendors: two of one in one directory.
-const CREW: [(&str, &str); 6] = [
+/// Eight of five vendors in one directory: two each of those whose ids are chosen by us, found at the
+/// process, and found by what was said.
+const CREW: [(&str, &str); 8] = [
     ("ada", "claude"),
     ("abe", "claude"),
     ("cleo", "codex"),
+    ("carl", "codex"),
     ("gus", "gemini"),
     ("otto", "opencode"),
+    ("olga", "opencode"),
     ("coco", "copilot"),
 ];
+
+/// Those of one group sit side by side, each in half of the columns.
+const GROUPS: &str = "[[groups]]\nid = \"cc\"\nagents = [\"ada\", \"cleo\"]\n\
+                      [[groups]]\nid = \"go\"\nagents = [\"gus\", \"otto\"]\n";
+
+/// What is said to one whose program ended in the middle of a turn.
+const CUT_OFF: &str = "ended in the middle of your work";
 
 /// Starting six programs on a busy machine takes its time.
 fn until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
@@ -144,7 +154,7 @@ impl Drop for Crew {
     }
 }
 
-fn raise(names: &[(&str, &str)]) -> Option<Crew> {
+fn raise(names: &[(&str, &str)], groups: &str) -> Option<Crew> {
     let mut lab = Lab::open(Cli::OpenCode)?;
     let answer = |name: &str, what: &str| {
         Reply::text(format!("{name} heard {what}."))
@@ -152,7 +162,7 @@ fn raise(names: &[(&str, &str)]) -> Option<Crew> {
     };
     let mut scenario = lab.scenario();
     for (name, _) in names {
-        for what in ["who you are", "the second", "the third"] {
+        for what in ["who you are", "the second", "the third", "the fourth"] {
             scenario = scenario.reply(answer(name, what).sticky());
         }
     }
@@ -161,14 +171,24 @@ fn raise(names: &[(&str, &str)]) -> Option<Crew> {
     scenario = scenario
         .reply(tell.when(When { api: Some(Api::Anthropic), ..When::last_user("ada: tell cleo") }))
         .reply(Reply::text("It is told.").when(When::last_user("ada: tell cleo")))
-        .reply(Reply::text("Cleo has it.").when(When::last_user("cleo: from ada")));
+        .reply(Reply::text("Cleo has it.").when(When::last_user("cleo: from ada")))
+        .reply(Reply::text("I go on.").when(When::last_user(CUT_OFF)))
+        .reply(Reply::fault(Fault::hang()).when(When::last_user("take your time")))
+        .reply(
+            Cli::Claude
+                .shell("python3 -c 'print(1)'")
+                .when(When { api: Some(Api::Anthropic), ..When::last_user("ada: which python") }),
+        )
+        .reply(Reply::text("That one.").when(When::last_user("ada: which python")));
     lab.start(scenario);
     let work = fs::canonicalize(lab.work()).unwrap();
     interactive(&lab.home(), &[&work]).unwrap();
     fs::create_dir(lab.path("t")).unwrap();
     let mut roster = String::new();
     for (name, agent) in names {
-        fs::write(work.join(format!("{name}.md")), "{{agent}}: who you are\n").unwrap();
+        // As some editors write it; what is typed in has no such line ends.
+        let prompt = "{{agent}}: who you are\r\nand no more\r\n";
+        fs::write(work.join(format!("{name}.md")), prompt).unwrap();
         roster.push_str(&format!(
             "[[agents]]\nid = \"{name}\"\nagent = \"{agent}\"\nprompt = \"{name}.md\"\n"
         ));
@@ -176,15 +196,15 @@ fn raise(names: &[(&str, &str)]) -> Option<Crew> {
             roster.push_str("model = \"gemini-2.5-flash\"\n");
         }
     }
-    fs::write(work.join("segue.toml"), roster).unwrap();
+    fs::write(work.join("segue.toml"), format!("{roster}{groups}")).unwrap();
     let crew = Crew { lab };
     crew.segue(&["crew", "up", "--session", "all", "--wait", "80s"]);
     Some(crew)
 }
 
 #[test]
-fn a_crew_of_six_comes_back_with_all_that_each_knew() {
-    let Some(crew) = raise(&CREW) else { return };
+fn a_crew_of_eight_comes_back_with_all_that_each_knew() {
+    let Some(crew) = raise(&CREW, GROUPS) else { return };
     for (name, _) in CREW {
         until(name, Duration::from_secs(90), || crew.asked(&format!("{name}: who you are")) >= 1);
     }
@@ -192,8 +212,16 @@ fn a_crew_of_six_comes_back_with_all_that_each_knew() {
     let ids = crew.ids();
     assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), CREW.len(), "{ids:?}");
 
+    // One is in the middle of a turn.
+    crew.segue(&["crew", "send", "all", "abe", "abe: take your time"]);
+    until("it works", Duration::from_secs(60), || {
+        crew.asked("take your time") == 1 && crew.member("abe")["waiting_messages"] == 0
+    });
+    until("that is seen", Duration::from_secs(60), || crew.member("abe")["state"] == "busy");
     crew.kill_everything();
     let output = crew.segue(&["crew", "up", "--resume", "all", "--wait", "80s"]);
+    assert!(output.stderr.contains("abe  by its vendor's own resume, and told to go on"));
+    until("it goes on", Duration::from_secs(60), || crew.asked(CUT_OFF) == 1);
     for (name, _) in CREW {
         let plan = format!("{name}  by its vendor's own resume");
         assert!(output.stderr.contains(&plan), "{}", output.stderr);
@@ -215,6 +243,10 @@ fn a_crew_of_six_comes_back_with_all_that_each_knew() {
         for (other, _) in CREW.iter().filter(|(other, _)| *other != name) {
             assert!(!told.contains(&format!("{other} heard")), "{name}: {told}");
         }
+        for text in [CUT_OFF, "take your time"] {
+            let once = usize::from(name == "abe");
+            assert_eq!(told.matches(text).count(), once, "{name}: {text}: {told}");
+        }
         // What they said is in their own journals.
         let log = crew.segue(&["crew", "log", "all", name]).stdout;
         for text in ["who you are", "the second", &format!("{name} heard the second.")] {
@@ -223,10 +255,54 @@ fn a_crew_of_six_comes_back_with_all_that_each_knew() {
     }
 }
 
+impl Crew {
+    fn typed(&self, name: &str, text: &str) {
+        let pane = self.member(name)["pane"].as_str().unwrap().to_owned();
+        self.tmux(&["send-keys", "-t", &pane, "-l", text]);
+        thread::sleep(Duration::from_millis(300));
+        self.tmux(&["send-keys", "-t", &pane, "Enter"]);
+    }
+}
+
+/// A person begins another conversation at the terminal: what is said then is found there.
+fn another_conversation(crew: &Crew) {
+    let before = crew.member("ada")["vendor_session"].clone();
+    crew.typed("ada", "/clear");
+    until("another one", Duration::from_secs(60), || {
+        crew.member("ada")["vendor_session"] != before
+    });
+    crew.segue(&["crew", "send", "all", "ada", "ada: the fourth"]);
+    until("it is asked", Duration::from_secs(60), || crew.asked("ada: the fourth") >= 1);
+    crew.settle();
+    assert_eq!(crew.asked("ada: the fourth"), 1);
+    let posted = bodies(&crew.lab, "message.posted");
+    assert!(posted.iter().all(|one| one["attempt"] == 1), "{posted:?}");
+    assert_eq!(crew.status()["messages"]["dead"], 0);
+    let log = crew.segue(&["crew", "log", "all", "ada"]).stdout;
+    assert!(log.contains("ada heard the fourth."), "{log}");
+}
+
+/// It asks whether it may: that is seen, and nothing is typed until a person has answered.
+fn a_question(crew: &Crew) {
+    crew.segue(&["crew", "send", "all", "ada", "ada: which python"]);
+    until("it asks", Duration::from_secs(60), || crew.member("ada")["state"] == "waiting");
+    for name in ["ada", "cleo"] {
+        crew.segue(&["crew", "send", "all", name, &format!("{name}: the fourth, again")]);
+    }
+    until("the other one", Duration::from_secs(60), || crew.asked("cleo: the fourth, again") >= 1);
+    let ada = crew.member("ada");
+    assert_eq!((&ada["state"], &ada["waiting_messages"]), (&"waiting".into(), &1.into()), "{ada}");
+    assert_eq!(crew.asked("ada: the fourth, again"), 0);
+    let pane = ada["pane"].as_str().unwrap();
+    crew.tmux(&["send-keys", "-t", pane, "Enter"]);
+    until("the rest", Duration::from_secs(60), || crew.asked("ada: the fourth, again") >= 1);
+    crew.settle();
+}
+
 #[test]
 fn agents_go_on_without_a_watcher_and_the_next_command_adopts_them() {
     let names = [("ada", "claude"), ("cleo", "codex")];
-    let Some(crew) = raise(&names) else { return };
+    let Some(crew) = raise(&names, "") else { return };
     crew.settle();
     let before: Vec<Value> =
         names.iter().map(|(name, _)| crew.member(name)["pid"].clone()).collect();
@@ -252,6 +328,8 @@ fn agents_go_on_without_a_watcher_and_the_next_command_adopts_them() {
         until(name, Duration::from_secs(60), || crew.asked(&format!("{name}: the second")) >= 1);
     }
     crew.settle();
+    another_conversation(&crew);
+    a_question(&crew);
     // By the tool, from one to the other.
     crew.segue(&["crew", "send", "all", "ada", "ada: tell cleo"]);
     until("the tool", Duration::from_secs(60), || crew.asked("cleo: from ada") >= 1);

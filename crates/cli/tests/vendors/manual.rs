@@ -9,6 +9,8 @@
 //! $ segue resume 7 …      # later: the clock has gone on by hours
 //! $ segue import …        # there: in another home, from another clone
 //! ```
+//!
+//! Where the page shows what one of them prints, that stands below, under `<!-- printed: segue … -->`.
 
 use std::{collections::BTreeMap, fs, path::PathBuf, process::Command, time::Duration};
 
@@ -29,6 +31,8 @@ struct Example {
     scene: String,
     commands: Vec<String>,
     line: usize,
+    /// What a command prints, where the page shows it.
+    printed: Vec<(String, String)>,
 }
 
 /// The blocks of a page that have a scene.
@@ -37,19 +41,32 @@ fn examples(page: &str) -> Vec<Example> {
     let text = fs::read_to_string(path).unwrap();
     let mut found: Vec<Example> = Vec::new();
     let mut scene = None;
-    for (at, line) in text.lines().enumerate() {
-        let named = line.strip_prefix("<!-- scene: ").and_then(|rest| rest.strip_suffix(" -->"));
-        if let Some(named) = named {
+    let mut lines = text.lines().enumerate();
+    while let Some((at, line)) = lines.next() {
+        let told = |what: &str| line.strip_prefix(what).and_then(|rest| rest.strip_suffix(" -->"));
+        if let Some(named) = told("<!-- scene: ") {
             scene = Some(named.to_owned());
+        } else if let Some(command) = told("<!-- printed: ") {
+            let block = lines.by_ref().map(|(_, line)| line).skip_while(|line| *line != "```text");
+            let block = block.skip(1).take_while(|line| *line != "```");
+            let text = block.map(|line| format!("{line}\n")).collect();
+            let example = found.last_mut().unwrap_or_else(|| panic!("{page}:{}", at + 1));
+            let known = example.commands.iter().any(|line| without_comment(line) == command);
+            assert!(known, "{page}:{}: no line above prints that", at + 1);
+            example.printed.push((command.to_owned(), text));
         } else if line == "```console" {
             let scene = scene.take().unwrap_or_else(|| panic!("{page}:{}: no scene", at + 1));
-            found.push(Example { scene, commands: Vec::new(), line: at + 1 });
+            found.push(Example { scene, commands: Vec::new(), line: at + 1, printed: Vec::new() });
         } else if let (Some(command), Some(example)) = (line.strip_prefix("$ "), found.last_mut()) {
             example.commands.push(command.to_owned());
         }
     }
     assert!(found.iter().all(|example| !example.commands.is_empty()), "{page}");
     found
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split_once(" # ").map_or(line, |(text, _)| text).trim_end()
 }
 
 /// Everybody answers everything.
@@ -262,6 +279,10 @@ fn play(page: &str, example: &Example) {
         let output = if is_interrupted { interrupted(&lab, command) } else { lab.run(command) };
         let at = format!("docs/{page}:{}: {line}", example.line);
         assert_eq!(output.status, wanted, "{at}\n{}{}", output.stdout, output.stderr);
+        let shown = example.printed.iter().find(|(one, _)| one == without_comment(line));
+        if let Some((_, text)) = shown {
+            assert_eq!(output.stdout, *text, "{at}");
+        }
     }
 }
 

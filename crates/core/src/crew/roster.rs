@@ -147,6 +147,10 @@ impl Reader<'_> {
             self.sheet.wrong(line, what);
         }
         let args = self.sheet.strings(section, "args", Kind::Text);
+        // What Segue knows is given its arguments as they are.
+        if section.has("command") {
+            args.iter().for_each(|arg| self.check_template(arg));
+        }
         Spec {
             id: value(id).unwrap_or_default(),
             agent,
@@ -214,7 +218,7 @@ impl Reader<'_> {
         let words = if section.is_string("command") {
             let text = self.sheet.string(section, "command", Kind::Text);
             match text.map(|text| words(&text.value)) {
-                Some(Ok(words)) => words,
+                Some(Ok(words)) => words.into_iter().map(|value| At { value, line }).collect(),
                 Some(Err(quote)) => {
                     self.sheet.wrong(line, format!("`command` has a {quote} that is not closed"));
                     return Vec::new();
@@ -226,19 +230,25 @@ impl Reader<'_> {
             if words.is_empty() && !section.is_empty_list("command") {
                 return Vec::new();
             }
-            words.into_iter().map(|word| word.value).collect()
+            words
         };
-        if section.has("command") && words.first().is_none_or(|program| program.trim().is_empty()) {
+        let is_empty = words.first().is_none_or(|program| program.value.trim().is_empty());
+        if section.has("command") && is_empty {
             self.sheet.wrong(line, "`command` is empty: a program, and its arguments");
         }
-        words
+        words.iter().for_each(|word| self.check_template(word));
+        words.into_iter().map(|word| word.value).collect()
+    }
+
+    fn check_template(&mut self, text: &At<String>) {
+        for what in template::mistakes(&text.value) {
+            self.sheet.wrong(text.line, what);
+        }
     }
 
     fn transcript(&mut self, section: &Section<'_>) -> Option<String> {
         let transcript = self.sheet.string(section, "transcript", Kind::Line)?;
-        for what in template::mistakes(&transcript.value) {
-            self.sheet.wrong(transcript.line, what);
-        }
+        self.check_template(&transcript);
         Some(transcript.value)
     }
 
@@ -745,6 +755,13 @@ mod tests {
             &agent("command='x'\ntranscript='{{rot}}/{{agent_id}}'"),
             &["4: `{{rot}}` is no variable: there is agent, "],
         );
+        told(&agent("command='x {{nope}}'"), &["3: `{{nope}}` is no variable: "]);
+        told(
+            &agent("command=['x',\n'{{agent}}', '{{a b}}']\nargs=['ok',\n'{{nope}}', '{{x']"),
+            &["4: `{{a b}}` is no", "6: `{{nope}}` is no variable: ", "6: `{{` is not closed"],
+        );
+        // An agent that Segue knows gets its arguments as they are.
+        good(&agent("agent='claude'\nargs=['{{nope}}']"));
         assert!(read("[[agents]]\nid='a'\nagent='b'", &[], &|_| true).is_err());
     }
 

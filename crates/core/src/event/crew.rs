@@ -24,12 +24,25 @@ pub struct CrewRaised {
     /// Without terminals: every message is a turn of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub headless: bool,
+    /// The socket of the tmux server that everybody sits in: whoever looks next may have another
+    /// one around.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub tmux: Option<PathBuf>,
     /// Everybody has a worktree, not only those of whom the roster says so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub worktrees: bool,
     /// What the branches of the worktrees begin with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
+}
+
+/// Everybody is ended from here on. Whoever comes after one that died on the way goes on with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CrewEnding {
+    /// The order by which it is, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
 }
 
 /// One more is part of the crew.
@@ -98,6 +111,9 @@ pub struct MemberStarted {
     pub pane: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<u32>,
+    /// When that process began, as the system counts: its number may be given out again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<u64>,
 }
 
 /// What the vendor calls its conversation, found out while it ran.
@@ -130,6 +146,8 @@ pub enum Doing {
     Waiting,
     /// It ended too often, and is not started again by itself.
     Degraded,
+    /// It runs, and nobody gets to its terminal.
+    Unreachable,
     #[serde(other)]
     Unknown,
 }
@@ -143,6 +161,7 @@ impl std::fmt::Display for Doing {
             Self::Busy => "busy",
             Self::Waiting => "waiting",
             Self::Degraded => "degraded",
+            Self::Unreachable => "unreachable",
             Self::Unknown => "unknown",
         })
     }
@@ -159,6 +178,16 @@ pub struct MemberEnded {
     /// It ended too often: it is not started again by itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub degraded: bool,
+}
+
+/// Somebody wants it to be started again, and its program has ended. The event's id is that of the
+/// order: whoever finds it in the journal has nothing left to end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MemberRestarted {
+    pub member: String,
+    /// Its next start begins a new conversation, with its first prompt.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh: bool,
 }
 
 /// Messages are about to be typed in: from here on they may have arrived.
@@ -187,11 +216,28 @@ pub struct TimerFired {
     pub passed_over: Vec<String>,
 }
 
+/// A turn of somebody who may not write everywhere begins: what differs from this commit was
+/// written since.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScopeOpened {
+    pub member: String,
+    pub base: String,
+}
+
+/// The turn is over, and what was written was looked at for the last time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScopeClosed {
+    pub member: String,
+}
+
 /// Files were written where none of those at work may write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ScopeBroken {
     /// Who may have been it.
     pub members: Vec<String>,
+    /// Whose turn was looked at.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub turn_of: String,
     pub paths: Vec<String>,
     /// They are as they were before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -73,6 +73,10 @@ pub struct VerdictGiven {
     pub agent: String,
     #[serde(flatten)]
     pub said: VerdictSubmitted,
+    /// Concerns that it raised as well and that are settled, by name: with nothing new to show for
+    /// them they do not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub set_aside: Vec<String>,
 }
 
 /// A reviewer stands still: how, and what all of its reviews have cost so far.

@@ -89,13 +89,15 @@ pub enum Reason {
     Discarded,
     /// The same step again and again.
     Looping,
+    /// The model would not do it.
+    Refused,
     /// It went back to an earlier turn, and waits for what to do instead.
     Rewound,
     /// A person had it stop at the end of a turn, with a packet for whoever goes on.
     HandedOff,
     /// A replay left its recording, and was to stop there.
     Drifted,
-    /// The agent is missing, not signed in, or refused the work.
+    /// The agent is missing, or something else went wrong that nobody expected.
     Failed,
     /// The journal could not be written.
     Disk,

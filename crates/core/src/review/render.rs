@@ -91,6 +91,7 @@ pub fn question(
         said => shortened(said, MOST_STATEMENT),
     };
     section(&mut text, "What the worker says of its work", &statement);
+    rounds_section(&mut text, ledger, case.iteration);
     ledger_section(&mut text, ledger, me);
     if !messages.is_empty() {
         section(&mut text, "Messages for you", messages);
@@ -136,6 +137,24 @@ fn fenced(body: &str) -> String {
     let longest = longest.unwrap_or(0).max(inside.max().unwrap_or(0)).max(2);
     let fence = "`".repeat(longest + 1);
     format!("{fence}diff\n{}\n{fence}", body.trim_end())
+}
+
+/// Who let it pass in the rounds before this one. What others say in this one is theirs.
+fn rounds_section(text: &mut String, ledger: &Ledger, now: u32) {
+    let mut lines: Vec<(u32, Vec<String>)> = Vec::new();
+    for said in ledger.verdicts.iter().filter(|said| said.iteration < now) {
+        let word = if said.verdict == Verdict::Pass { "pass" } else { "fail" };
+        let word = format!("{} {word}", said.reviewer);
+        match lines.last_mut().filter(|(round, _)| *round == said.iteration) {
+            Some((_, words)) => words.push(word),
+            None => lines.push((said.iteration, vec![word])),
+        }
+    }
+    let lines = lines.iter().map(|(round, words)| format!("- round {round}: {}", words.join(", ")));
+    let body = lines.collect::<Vec<_>>().join("\n");
+    if !body.is_empty() {
+        section(text, "The rounds before", &body);
+    }
 }
 
 /// The same for both sides: what is open, how often it was raised, and what is settled.
@@ -214,7 +233,8 @@ pub fn settled_already(entry: &Entry) -> String {
     format!(
         "You raise {} again ({}). It was settled in round {settled}, and your evidence is the same \
          as then. Judge the rest of the work, or show what is new about it: what you say now \
-         counts.\n\n{ASK_VERDICT}",
+         counts, and what is settled counts only with evidence that was not there \
+         before.\n\n{ASK_VERDICT}",
         entry.what.id,
         shortened(&entry.what.concern, MOST_SETTLED)
     )
@@ -293,7 +313,7 @@ pub fn line(said: &VerdictSubmitted) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Concern;
+    use crate::{event::Concern, review::Said};
 
     fn ledger() -> Ledger {
         let mut ledger = Ledger::default();
@@ -305,6 +325,12 @@ mod tests {
             next_step: "write one".into(),
             again: None,
         };
+        let words = [(1, "claude"), (1, "codex"), (2, "claude"), (3, "codex")];
+        for (round, who) in words {
+            let verdict = if who == "codex" { Verdict::Pass } else { Verdict::Fail };
+            let (reviewer, iteration) = (who.to_owned(), round);
+            ledger.note(Said { turn: round, iteration, reviewer, verdict });
+        }
         ledger.raise("claude", 1, 1, &concern("C1", "no test"));
         ledger.raise("claude", 1, 1, &concern("C2", "no docs"));
         ledger.raise("claude", 2, 2, &concern("C1", "still no test"));
@@ -333,6 +359,7 @@ mod tests {
             "### C1 · tests · raised by you in rounds 1, 2\nstill no test\nEvidence: a.rs:3",
             "ESCALATED: raised 2 times",
             "- C2 (tests): no docs",
+            "## The rounds before\n\n- round 1: claude fail, codex pass\n- round 2: claude fail\n\n",
             "````diff\n+```\n",
             "submit_verdict",
         ] {

@@ -10,8 +10,8 @@ use super::State;
 use crate::{
     crew::{Roster, Spec},
     event::{
-        Body, CrewRaised, Doing, Event, MemberEnded, MemberJoined, MemberSeen, MemberStarting,
-        MessageFailed, MessagePosted, Start,
+        Body, CrewRaised, Doing, Event, MemberEnded, MemberJoined, MemberSeen, MemberStarted,
+        MemberStarting, MessageFailed, MessagePosted, ScopeBroken, ScopeOpened, Start,
     },
     id::SessionId,
 };
@@ -29,7 +29,7 @@ pub const PROMPT: &str = "prompt-";
 /// How many of the messages that did not arrive are kept in the state. All are in the journal.
 const MOST_DEAD: usize = 64;
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Crew {
     pub raised: CrewRaised,
     /// In the order in which they joined.
@@ -38,6 +38,12 @@ pub struct Crew {
     /// Who was taken out of it since it was raised.
     #[serde(default)]
     pub left: Vec<String>,
+    /// It is on its way down.
+    #[serde(default)]
+    pub ending: bool,
+    /// The order that it was last taken down by.
+    #[serde(default)]
+    pub ended_by: Option<String>,
     /// The last messages that did not arrive, and how many there were.
     #[serde(default)]
     pub dead: Vec<DeadLetter>,
@@ -89,6 +95,9 @@ pub struct Member {
     pub pane: Option<String>,
     #[serde(default)]
     pub pid: Option<u32>,
+    /// When that process began, as the system counts.
+    #[serde(default)]
+    pub began: Option<u64>,
     #[serde(default)]
     pub doing: Doing,
     #[serde(default)]
@@ -105,6 +114,25 @@ pub struct Member {
     /// What was typed in, and not seen in its conversation yet.
     #[serde(default)]
     pub posted: Option<Posted>,
+    /// Its next start begins a new conversation.
+    #[serde(default)]
+    pub fresh: bool,
+    /// What its turn is compared with, where it may not write everywhere.
+    #[serde(default)]
+    pub bounds: Option<Bounds>,
+}
+
+/// A turn of somebody who may not write everywhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Bounds {
+    /// The commit that has everything as it was when the turn began.
+    pub base: String,
+    /// Everybody who was at work in the same directory since then, each with its role.
+    #[serde(default)]
+    pub with: Vec<(String, String)>,
+    /// What was told already.
+    #[serde(default)]
+    pub told: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -136,7 +164,7 @@ impl Member {
     /// What is to follow if it ends now.
     #[must_use]
     pub fn after_end(&self, now: Timestamp) -> Afterwards {
-        let lately = self.ends.iter().filter(|end| now.duration_since(**end) < ENDS_WITHIN).count();
+        let lately = self.ends.iter().filter(|end| is_lately(**end, now)).count();
         match lately >= MOST_ENDS {
             true => Afterwards::Degraded,
             false => {
@@ -146,10 +174,17 @@ impl Member {
         }
     }
 
+    /// Whether it may be writing now: it has a turn, or is about to be given one.
+    fn is_at_work(&self) -> bool {
+        let works = matches!(self.doing, Doing::Busy | Doing::Waiting | Doing::Unreachable);
+        works || self.posted.is_some()
+    }
+
     /// Whether its program should be there.
     #[must_use]
     pub fn is_up(&self) -> bool {
-        !self.starting && !matches!(self.doing, Doing::Down | Doing::Degraded)
+        let out = matches!(self.doing, Doing::Down | Doing::Degraded | Doing::Unreachable);
+        !self.starting && !out
     }
 }
 
@@ -162,6 +197,15 @@ impl Crew {
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Member> {
         self.members.iter().find(|member| member.name == name)
+    }
+
+    /// Everybody in the order of the roster; whoever was added comes last.
+    pub fn in_order(&self) -> impl Iterator<Item = &Member> {
+        let places = self.roster().places();
+        let place = |name: &str| places.iter().position(|place| place.member == name);
+        let mut members: Vec<&Member> = self.members.iter().collect();
+        members.sort_by_key(|member| place(&member.name).unwrap_or(usize::MAX));
+        members.into_iter()
     }
 
     #[must_use]
@@ -208,6 +252,49 @@ impl Crew {
     pub(super) fn reached(&mut self, to: &str) {
         self.change(to, |member| member.posted = None);
     }
+
+    /// Whoever works without a terminal is in its new conversation once it was told something there.
+    pub(super) fn heard(&mut self, to: &str) {
+        self.change(to, |member| member.fresh &= member.doing == Doing::Down);
+    }
+
+    fn opened(&mut self, opened: &ScopeOpened) {
+        let Some(cwd) = self.member(&opened.member).map(|one| one.cwd.clone()) else { return };
+        let at_work =
+            |one: &&Member| one.name == opened.member || (one.cwd == cwd && one.is_at_work());
+        let with = self.members.iter().filter(at_work).map(who).collect();
+        let base = opened.base.clone();
+        self.change(&opened.member, |member| {
+            member.bounds = Some(Bounds { base, with, told: Vec::new() });
+        });
+    }
+
+    /// Notes for everybody whose turn is under way who else may have written in the same place.
+    fn joins_in(&mut self, name: &str) {
+        let Some(one) = self.member(name).filter(|one| one.is_at_work()) else { return };
+        let (cwd, one) = (one.cwd.clone(), who(one));
+        for member in self.members.iter_mut().filter(|member| member.cwd == cwd) {
+            if let Some(bounds) = member.bounds.as_mut().filter(|open| !open.with.contains(&one)) {
+                bounds.with.push(one.clone());
+            }
+        }
+    }
+
+    fn broken(&mut self, broken: &ScopeBroken) {
+        self.scope_broken += 1;
+        if broken.undone {
+            return;
+        }
+        self.change(&broken.turn_of, |member| {
+            if let Some(bounds) = &mut member.bounds {
+                bounds.told.extend(broken.paths.iter().cloned());
+            }
+        });
+    }
+}
+
+fn who(member: &Member) -> (String, String) {
+    (member.name.clone(), member.role.clone())
 }
 
 fn starting(member: &mut Member, starting: &MemberStarting, at: Timestamp) {
@@ -218,8 +305,9 @@ fn starting(member: &mut Member, starting: &MemberStarting, at: Timestamp) {
     member.cwd = starting.cwd.clone();
     member.spawned_at = Some(at);
     member.starting = true;
+    member.fresh = false;
     member.pane = None;
-    member.pid = None;
+    (member.pid, member.began) = (None, None);
     seen(member, Doing::Starting, None, at);
 }
 
@@ -236,11 +324,26 @@ fn ended(member: &mut Member, ended: &MemberEnded, at: Timestamp) {
     seen(member, doing, Some(ended.why.clone()), at);
     member.starting = false;
     if ended.again_in_ms.is_some() || ended.degraded {
-        member.ends.retain(|end| at.duration_since(*end) < ENDS_WITHIN);
+        member.ends.retain(|end| is_lately(*end, at));
         member.ends.push(at);
     }
     if ended.again_in_ms.is_some() {
         member.restarts += 1;
+    }
+}
+
+/// A clock that was set back must not make an end last.
+fn is_lately(end: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(end).abs() < ENDS_WITHIN
+}
+
+fn started(member: &mut Member, started: &MemberStarted, at: Timestamp) {
+    member.starting = false;
+    member.pane = started.pane.clone();
+    (member.pid, member.began) = (started.pid, started.began);
+    // Somebody has started it by hand, or its end was wrongly told.
+    if !member.is_up() {
+        seen(member, Doing::Starting, None, at);
     }
 }
 
@@ -255,6 +358,9 @@ impl State {
         }
         let Some(crew) = &mut self.crew else { return };
         match &event.body {
+            Body::MemberRestarted(one) if one.fresh => {
+                crew.change(&one.member, |member| member.fresh = true);
+            }
             Body::MemberJoined(joined) => crew.joined(joined),
             Body::MemberLeft(left) => {
                 crew.members.retain(|one| one.name != left.member);
@@ -263,24 +369,32 @@ impl State {
             Body::MemberStarting(one) => {
                 crew.change(&one.member, |member| starting(member, one, at));
             }
-            Body::MemberStarted(one) => crew.change(&one.member, |member| {
-                member.starting = false;
-                member.pane = one.pane.clone();
-                member.pid = one.pid;
-            }),
+            Body::MemberStarted(one) => {
+                crew.change(&one.member, |member| started(member, one, at));
+            }
+            Body::CrewEnding(one) => {
+                crew.ending = true;
+                crew.ended_by = one.order.clone().or(crew.ended_by.take());
+            }
             Body::MemberIdentified(one) => crew.change(&one.member, |member| {
                 member.vendor_session = Some(one.vendor_session.clone());
             }),
             Body::MemberSeen(MemberSeen { member, doing, what }) => {
                 crew.change(member, |member| seen(member, *doing, what.clone(), at));
+                crew.joins_in(member);
             }
             Body::MemberEnded(one) => crew.change(&one.member, |member| ended(member, one, at)),
-            Body::MessagePosted(posted) => crew.posted(posted, at),
+            Body::MessagePosted(posted) => {
+                crew.posted(posted, at);
+                crew.joins_in(&posted.to);
+            }
             Body::TimerFired(fired) => {
                 crew.timers.retain(|(timer, _)| *timer != fired.timer);
                 crew.timers.push((fired.timer.clone(), at));
             }
-            Body::ScopeBroken(_) => crew.scope_broken += 1,
+            Body::ScopeOpened(opened) => crew.opened(opened),
+            Body::ScopeClosed(closed) => crew.change(&closed.member, |one| one.bounds = None),
+            Body::ScopeBroken(broken) => crew.broken(broken),
             _ => {}
         }
     }
@@ -289,6 +403,7 @@ impl State {
         match &mut self.crew {
             Some(crew) => {
                 crew.raised = raised.clone();
+                crew.ending = false;
                 crew.left.clear();
                 // Whoever raises it anew gives everybody another chance.
                 for member in &mut crew.members {
@@ -299,15 +414,7 @@ impl State {
                 }
             }
             None => {
-                self.crew = Some(Crew {
-                    raised: raised.clone(),
-                    members: Vec::new(),
-                    left: Vec::new(),
-                    dead: Vec::new(),
-                    dead_total: 0,
-                    timers: Vec::new(),
-                    scope_broken: 0,
-                });
+                self.crew = Some(Crew { raised: raised.clone(), ..Crew::default() });
             }
         }
     }
@@ -341,6 +448,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{MemberRestarted, MessageDelivered, ScopeClosed};
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_second(secs).unwrap()
@@ -364,6 +472,130 @@ mod tests {
         assert_eq!(waits, [1, 2, 4, 8, 16]);
         assert_eq!(member.after_end(at(10)), Afterwards::Degraded);
         // After some quiet it has another chance.
-        assert_eq!(member.after_end(at(500)), Afterwards::AgainIn(SignedDuration::from_secs(1)));
+        let once = Afterwards::AgainIn(SignedDuration::from_secs(1));
+        assert_eq!(member.after_end(at(500)), once);
+        // And after the clock was set back.
+        assert_eq!(member.after_end(at(-5000)), once);
+    }
+
+    #[test]
+    fn whoever_runs_is_not_down_any_more() {
+        let mut member = Member { doing: Doing::Down, ..Member::default() };
+        let found = MemberStarted {
+            member: String::new(),
+            pane: Some("%1".to_owned()),
+            pid: Some(7),
+            began: Some(99),
+        };
+        started(&mut member, &found, at(1));
+        assert_eq!((member.doing, member.is_up()), (Doing::Starting, true));
+        seen(&mut member, Doing::Busy, None, at(2));
+        started(&mut member, &found, at(3));
+        assert_eq!((member.doing, member.began), (Doing::Busy, Some(99)));
+    }
+
+    fn state(names: &[(&str, &str)]) -> State {
+        let mut state = State::default();
+        apply(&mut state, CrewRaised::default());
+        for (name, cwd) in names {
+            let joined = MemberJoined {
+                member: (*name).to_owned(),
+                role: (*name).to_owned(),
+                group: None,
+                instance: 1,
+                session: SessionId::from_parts(1, 1),
+                cwd: cwd.into(),
+                worktree: Some(cwd.into()),
+                branch: None,
+            };
+            apply(&mut state, joined);
+        }
+        state
+    }
+
+    fn apply(state: &mut State, body: impl Into<Body>) {
+        let (seq, turn, agent, id) = (state.seq + 1, None, None, None);
+        state.apply(&Event { seq, at: at(1), turn, agent, id, body: body.into() });
+    }
+
+    fn sees(state: &mut State, name: &str, doing: Doing) {
+        apply(state, MemberSeen { member: name.to_owned(), doing, what: None });
+    }
+
+    fn with(state: &State, name: &str) -> Vec<String> {
+        let bounds = state.crew.as_ref().unwrap().member(name).unwrap().bounds.as_ref();
+        bounds.unwrap().with.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    #[test]
+    fn whoever_was_at_work_since_a_turn_began_is_remembered_when_it_is_idle_again() {
+        let places = [("a", "/p"), ("b", "/p"), ("c", "/p"), ("d", "/p"), ("e", "/elsewhere")];
+        let mut state = state(&places);
+        sees(&mut state, "b", Doing::Busy);
+        apply(&mut state, ScopeOpened { member: "a".to_owned(), base: "1".to_owned() });
+        assert_eq!(with(&state, "a"), ["a", "b"]);
+        sees(&mut state, "b", Doing::Idle);
+        sees(&mut state, "e", Doing::Busy);
+        // One that is so quick that nobody sees it at work was given something all the same.
+        let posted = |to: &str| MessagePosted { to: to.to_owned(), messages: vec![], attempt: 1 };
+        apply(&mut state, posted("c"));
+        sees(&mut state, "c", Doing::Idle);
+        assert_eq!(with(&state, "a"), ["a", "b", "c"]);
+
+        let broken = ScopeBroken {
+            members: vec!["a".to_owned()],
+            turn_of: "a".to_owned(),
+            paths: vec!["x".to_owned()],
+            undone: false,
+            kept_in: None,
+        };
+        apply(&mut state, broken);
+        let crew = state.crew.as_ref().unwrap();
+        assert_eq!(crew.member("a").unwrap().bounds.as_ref().unwrap().told, ["x"]);
+        apply(&mut state, ScopeClosed { member: "a".to_owned() });
+        assert_eq!(state.crew.as_ref().unwrap().member("a").unwrap().bounds, None);
+    }
+
+    #[test]
+    fn who_is_to_begin_anew_does_so_once() {
+        let mut state = state(&[("a", "/p")]);
+        let fresh = |state: &State| state.crew.as_ref().unwrap().member("a").unwrap().fresh;
+        let restarted = MemberRestarted { member: "a".to_owned(), fresh: true };
+        let delivered = MessageDelivered {
+            to: "a".to_owned(),
+            messages: Vec::new(),
+            by: crate::event::Delivery::Prompt,
+        };
+        apply(&mut state, restarted.clone());
+        // Of the conversation before.
+        apply(&mut state, delivered.clone());
+        assert!(fresh(&state));
+        let starting = MemberStarting {
+            member: "a".to_owned(),
+            how: Start::New,
+            generation: 1,
+            vendor_session: None,
+            command: String::new(),
+            cwd: "/p".into(),
+        };
+        apply(&mut state, starting);
+        assert!(!fresh(&state));
+        // Without a terminal nothing is started: it was told something.
+        apply(&mut state, restarted);
+        sees(&mut state, "a", Doing::Busy);
+        assert!(fresh(&state));
+        apply(&mut state, delivered);
+        assert!(!fresh(&state));
+    }
+
+    #[test]
+    fn everybody_stands_in_the_order_of_the_roster() {
+        let mut state = state(&[("added", "/p"), ("a", "/p"), ("z", "/p")]);
+        let spec = |id: &str| Spec { id: id.to_owned(), ..Spec::default() };
+        let roster = Roster { agents: ["z", "a"].map(spec).into(), ..Roster::default() };
+        apply(&mut state, CrewRaised { roster, ..CrewRaised::default() });
+        let crew = state.crew.unwrap();
+        let names: Vec<&str> = crew.in_order().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["z", "a", "added"]);
     }
 }

@@ -168,7 +168,10 @@ impl State {
             Body::ProgressReported(report) => {
                 self.notes.reported(event.id.as_deref(), turn, report);
             }
-            Body::AgentChanged(_) | Body::MessageSent(_) | Body::VerdictSubmitted(_) => {
+            Body::AgentChanged(_)
+            | Body::MessageSent(_)
+            | Body::VerdictSubmitted(_)
+            | Body::MemberRestarted(_) => {
                 if let Some(id) = &event.id {
                     push(&mut self.notes.taken_in, id.clone(), MOST_TAKEN_IN);
                 }

@@ -103,7 +103,8 @@ impl State {
         let point = Checkpoint { turn, mark, commit, run: self.runs, seq: self.seq };
         // A fork begins with the files of another time.
         let begins = mark == Mark::Start || mark == Mark::Rewound && !self.has_begun();
-        if self.first_checkpoint.is_none() && begins {
+        let known = self.first_checkpoint.as_ref().and_then(|first| first.commit.as_ref());
+        if known.is_none() && begins {
             self.first_checkpoint = Some(point.clone());
         }
         self.checkpoint = Some(point);
@@ -117,7 +118,7 @@ impl State {
             || self.checkpoint.as_ref().is_some_and(|last| {
                 let fits = last.mark == due || last.mark == Mark::Rewound;
                 let in_vain = last.commit.is_none() && last.run == self.runs;
-                in_vain || last.turn == self.turn.number && fits
+                in_vain || last.turn == self.turn.number && fits && last.commit.is_some()
             })
     }
 
@@ -181,10 +182,38 @@ impl State {
         self.rewind.since = base.turn;
     }
 
+    /// What its making has left for whoever comes next is known from its first event: killed right
+    /// after that, a replay is complete, a fork waits, and neither has lost its files.
+    pub(super) fn begin_as_made(&mut self) {
+        let Some(identity) = &self.identity else { return };
+        let (id, Some(lineage)) = (identity.id, &identity.lineage) else { return };
+        let (files, stands) = (lineage.files.clone(), lineage.stands.clone());
+        if files.is_some() {
+            self.rewind.under_way = Some(RewindStarted {
+                to_turn: self.last_turn(),
+                files,
+                path: None,
+                safety: id.reference(&format!("before-{}", self.seq)),
+                cuts: Vec::new(),
+                undo: false,
+            });
+        }
+        if let Some(stop) = stands {
+            self.stopped(&stop);
+        }
+    }
+
     /// The part of another session that this one begins with.
     #[must_use]
     pub fn base(&self) -> Option<&Base> {
         self.identity.as_ref()?.lineage.as_ref()?.base.as_ref()
+    }
+
+    /// What is told with its first prompt, where it comes from another session.
+    #[must_use]
+    pub fn first_note(&self) -> Option<&str> {
+        let lineage = self.identity.as_ref()?.lineage.as_ref()?;
+        lineage.note.as_deref().filter(|_| !self.has_begun())
     }
 
     /// Whether it has had a turn of its own.
@@ -327,6 +356,40 @@ mod tests {
         assert_eq!(journal.path(), [(1, 1)]);
         journal.undo().turns(1);
         assert_eq!(journal.path(), [(1, 5)]);
+    }
+
+    #[test]
+    fn the_first_event_alone_says_what_a_session_was_made_as() {
+        let id = crate::SessionId::from_parts(1, 2);
+        let made = |lineage: serde_json::Value| {
+            let identity = serde_json::json!({
+                "v": 1, "id": id, "created_at": "2026-01-01T00:00:00Z",
+                "repo": { "id": "r", "identity": "/r" }, "workspace": "/r", "loop": "solo",
+                "agent": "native", "prompt": { "text": "go" }, "lineage": lineage, "segue": "0",
+            });
+            let identity: crate::Identity = serde_json::from_value(identity).unwrap();
+            let mut journal = Journal(State::default());
+            journal.with(None, crate::event::SessionCreated { identity: identity.into() });
+            journal.0
+        };
+        let from = crate::SessionId::from_parts(1, 1);
+        // As older versions have written it.
+        let old = made(serde_json::json!({ "from": from, "how": "forked" }));
+        assert_eq!((old.phase, &old.stop, &old.rewind.under_way), (Phase::Created, &None, &None));
+        let stands = serde_json::json!({ "reason": "rewound", "message": "say what to do" });
+        let waits = made(serde_json::json!({
+            "from": from, "how": "forked", "files": "abc", "stands": stands,
+        }));
+        assert_eq!(waits.phase, Phase::Stopped);
+        assert_eq!(waits.stop.as_ref().unwrap().message, "say what to do");
+        let back = waits.rewind.under_way.as_ref().unwrap();
+        assert_eq!((back.files.as_deref(), &back.path), (Some("abc"), &None));
+        assert_eq!(back.safety, format!("refs/segue/{id}/before-1"));
+        // Whoever brings them back leaves the conversation as it is.
+        let mut journal = Journal(waits);
+        journal.with(None, RewindFinished { to_turn: 0, files: 3 });
+        assert_eq!((&journal.0.rewind.under_way, journal.0.last_turn()), (&None, 0));
+        assert!(!journal.0.rewind.waits);
     }
 
     #[test]

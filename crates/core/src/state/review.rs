@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::State;
 use crate::{
+    SessionId,
     event::{
         Body, Cause, Event, MessageSent, ReviewStarted, ReviewerStopped, Verdict, VerdictGiven,
         VerdictSubmitted,
     },
     identity::LoopKind,
-    review::{Ledger, Terms},
+    review::{Ledger, Said, Terms},
     usage::{Micros, Usage},
 };
 
@@ -42,9 +43,9 @@ pub struct Review {
     pub fails: u32,
     #[serde(default)]
     pub ledger: Ledger,
-    /// What was accepted last: the next diff begins there.
+    /// What was accepted, with the turn that it is of: the next diff begins at the last one.
     #[serde(default)]
-    pub accepted: Option<String>,
+    pub accepted: Vec<(u32, String)>,
     /// The last turn that ended with the word for "done".
     #[serde(default)]
     pub done_in: u32,
@@ -59,6 +60,12 @@ pub struct Review {
 }
 
 impl Review {
+    /// What was accepted last.
+    #[must_use]
+    pub fn last_accepted(&self) -> Option<&str> {
+        self.accepted.last().map(|(_, commit)| commit.as_str())
+    }
+
     /// Which attempt it is at, as the caps count.
     #[must_use]
     pub fn attempt(&self) -> u32 {
@@ -102,6 +109,10 @@ impl Round {
 pub struct Spent {
     pub name: String,
     pub agent: String,
+    /// Which session these sums are of: one that was damaged is begun anew, and counts from zero.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub session: Option<SessionId>,
     #[serde(default)]
     pub vendor_sessions: Vec<String>,
     pub usage: Usage,
@@ -200,7 +211,7 @@ impl State {
             Body::DoneSignalled(_) => self.review.done_in = turn,
             Body::WorkCommitted(committed) => {
                 self.landed = Some(committed.commit.clone());
-                if committed.failed.is_none() {
+                if committed.failed.is_none() && self.commits_hand(committed) {
                     self.review.committed_in = turn;
                 }
                 self.task_committed(committed);
@@ -216,6 +227,7 @@ impl State {
                 self.bridge.reached(&delivered.messages);
                 if let Some(crew) = &mut self.crew {
                     crew.reached(&delivered.to);
+                    crew.heard(&delivered.to);
                 }
             }
             _ => {}
@@ -256,6 +268,12 @@ impl State {
             Verdict::Pass => review.passes += 1,
             _ => review.fails += 1,
         }
+        review.ledger.note(Said {
+            turn,
+            iteration: given.iteration,
+            reviewer: given.reviewer.clone(),
+            verdict,
+        });
         for concern in &given.said.concerns {
             review.ledger.raise(&given.reviewer, turn, given.iteration, concern);
         }
@@ -265,13 +283,16 @@ impl State {
     /// The sums of a reviewer take the place of those that were told before.
     fn reviewer_spent(&mut self, stopped: &ReviewerStopped) {
         let known = self.review.reviewers.iter().position(|one| one.name == stopped.reviewer);
-        let before = known.map(|at| self.review.reviewers.remove(at)).unwrap_or_default();
+        let before = known.map(|at| self.review.reviewers.remove(at));
+        let same = |before: &Spent| before.session.is_none_or(|id| id == stopped.session);
+        let before = before.filter(same).unwrap_or_default();
         self.usage += stopped.usage.since(before.usage);
         self.cost.0 += stopped.cost_micros.0.saturating_sub(before.cost.0);
         self.unpriced_calls += stopped.unpriced_calls.saturating_sub(before.unpriced_calls);
         self.review.reviewers.push(Spent {
             name: stopped.reviewer.clone(),
             agent: stopped.agent.clone(),
+            session: Some(stopped.session),
             vendor_sessions: stopped.vendor_sessions.clone(),
             usage: stopped.usage,
             cost: stopped.cost_micros,
@@ -286,6 +307,11 @@ impl State {
         let review = &mut self.review;
         review.iteration = review.iteration.min(kept);
         review.round = review.round.take().filter(|round| round.turn <= to_turn);
+        review.accepted.retain(|(turn, _)| *turn <= to_turn);
+        review.idle = 0;
+        for of_turn in [&mut review.done_in, &mut review.committed_in] {
+            *of_turn = if *of_turn <= to_turn { *of_turn } else { 0 };
+        }
         for entry in &mut review.ledger.entries {
             let raised = entry.turns.iter().filter(|turn| **turn <= to_turn).count();
             entry.turns.truncate(raised);
@@ -293,6 +319,7 @@ impl State {
             entry.settled = entry.settled.filter(|iteration| *iteration <= review.iteration);
         }
         review.ledger.entries.retain(|entry| !entry.turns.is_empty());
+        review.ledger.verdicts.retain(|said| said.turn <= to_turn);
     }
 
     /// A turn of the worker begins: another attempt, or the rest of the one under way.
@@ -305,11 +332,14 @@ impl State {
         let whole = self.tasks.is_some();
         // Of a task the diff is always the whole one.
         if let Some(round) = self.round().filter(|round| !whole && round.passes(terms)) {
-            self.review.accepted = round.to.clone().or(self.review.accepted.take());
+            let point = round.to.clone().map(|commit| (round.turn, commit));
+            self.review.accepted.extend(point);
         }
         // What a person asks for is another task.
         if cause == Cause::Person {
             self.review.iteration = 0;
+            // Its rounds are counted anew.
+            self.review.ledger.verdicts.clear();
             self.review.before = 0;
             self.review.asked = 0;
         }

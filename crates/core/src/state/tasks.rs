@@ -10,11 +10,15 @@ use crate::{
     caps::Caps,
     event::{Body, CaseSubmitted, TaskFailed, TaskStarted, TasksRead, WorkCommitted},
     payload::Payload,
+    review::Ledger,
     usage::Micros,
 };
 
 /// What becomes of the work of a task that is no longer in the list.
 pub const REMOVED: &str = "removed";
+
+/// A task that was done, and whose commit somebody has taken off the branch.
+pub const OFF_BRANCH: &str = "off_branch";
 
 /// How many notes on tasks that are done are kept, and how long one is.
 const MOST_NOTES: usize = 30;
@@ -28,6 +32,10 @@ pub struct Tasks {
     pub list: Payload,
     /// In the order of the work.
     pub entries: Vec<Entry>,
+    /// What is no longer in the list, and is not done: what it has cost, and what was said of it, for
+    /// when it comes back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<Entry>,
     /// What is worked on, or was when it stopped.
     #[serde(default)]
     pub hand: Option<Hand>,
@@ -64,6 +72,16 @@ pub struct Entry {
     /// The turn that made the commit, or was to.
     #[serde(default)]
     pub turn: u32,
+    /// What was said of it until it was taken out of the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<Box<Said>>,
+}
+
+/// The rounds of a task that is not in hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Said {
+    pub iteration: u32,
+    pub ledger: Ledger,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -153,8 +171,18 @@ impl Tasks {
         }
     }
 
+    /// One that is or was in the list.
+    fn known(&mut self, id: &str) -> Option<&mut Entry> {
+        self.entries.iter_mut().chain(&mut self.gone).find(|entry| entry.id == id)
+    }
+
+    fn is_in_hand(&self, id: &str) -> bool {
+        self.hand.as_ref().is_some_and(|hand| hand.task == id)
+    }
+
     fn read(&mut self, read: &TasksRead) {
         let mut before = std::mem::take(&mut self.entries);
+        before.append(&mut self.gone);
         let mut take = |id: &str| {
             let at = before.iter().position(|entry| entry.id == id)?;
             Some(before.remove(at))
@@ -173,14 +201,17 @@ impl Tasks {
                 cost: Micros::default(),
                 commit: None,
                 turn: 0,
+                said: None,
             };
             let entry = known.unwrap_or(fresh);
             let (title, digest) = (task.title.clone(), task.digest.clone());
             self.entries.push(Entry { title, digest, ..entry });
         }
         // What is done stays done, and on the branch, also where nobody asks for it any more.
-        before.retain(|entry| entry.standing == Standing::Done);
-        self.entries.splice(0..0, before);
+        let (done, gone): (Vec<Entry>, Vec<Entry>) =
+            before.into_iter().partition(|entry| entry.standing == Standing::Done);
+        self.entries.splice(0..0, done);
+        self.gone = gone;
         if let Some(hand) = &mut self.hand {
             hand.stale |= read.edited.contains(&hand.task);
         }
@@ -188,12 +219,27 @@ impl Tasks {
         self.list = read.list.clone();
     }
 
+    /// What is done is shown, also where nobody asks for it any more.
+    fn bring_back(&mut self, id: &str) {
+        if let Some(at) = self.gone.iter().position(|entry| entry.id == id) {
+            let entry = self.gone.remove(at);
+            self.entries.insert(0, entry);
+        }
+    }
+
+    /// The commit of the task that was done last.
+    fn last_done(&self) -> Option<String> {
+        let done = self.entries.iter().filter(|entry| entry.standing == Standing::Done);
+        done.max_by_key(|entry| entry.turn).and_then(|entry| entry.commit.clone())
+    }
+
     /// Counts what was spent since the last time for the task in hand.
     fn spend(&mut self, tokens: u64, cost: Micros) {
         let Some(hand) = &mut self.hand else { return };
         let spent = (tokens.saturating_sub(hand.tokens), cost.0.saturating_sub(hand.cost.0));
         (hand.tokens, hand.cost) = (tokens, cost);
-        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.id == hand.task) {
+        let task = hand.task.clone();
+        if let Some(entry) = self.known(&task) {
             entry.tokens += spent.0;
             entry.cost.0 += spent.1;
         }
@@ -201,7 +247,9 @@ impl Tasks {
 
     fn note(&mut self, id: &str) {
         let Some(entry) = self.entry(id) else { return };
-        let said = self.case.as_ref().map(|(_, case)| case.summary.as_str()).unwrap_or_default();
+        // The last case is that of the task in hand.
+        let case = self.case.as_ref().filter(|_| self.is_in_hand(id));
+        let said = case.map(|(_, case)| case.summary.as_str()).unwrap_or_default();
         let said = said.lines().next().unwrap_or_default();
         let note: String =
             format!("{id} {}: {said}", entry.title).chars().take(LONGEST_NOTE).collect();
@@ -264,29 +312,32 @@ impl State {
         let kept = self.checkpoint.as_ref().and_then(|last| last.commit.clone());
         let Some(tasks) = &mut self.tasks else { return };
         if started.retry.as_ref().is_some_and(|retry| retry.unwound.is_some()) {
-            let done = tasks.entries.iter().filter(|entry| entry.standing == Standing::Done);
-            let last = done.max_by_key(|entry| entry.turn);
-            self.landed = last.and_then(|entry| entry.commit.clone());
+            self.landed = tasks.last_done();
         }
         tasks.spend(tokens, cost);
         let again = tasks.hand.as_ref().is_some_and(|hand| hand.task == started.task);
         let task = started.task.clone();
         tasks.hand = Some(Hand { task, turn, stale: false, tokens, cost });
         tasks.case = None;
+        let mut said = None;
         if let Some(entry) = tasks.entries.iter_mut().find(|entry| entry.id == started.task) {
             entry.standing = Standing::Pending;
             entry.attempts = started.attempt;
             entry.why = None;
             entry.commit = None;
+            said = entry.said.take();
         }
         let review = &mut self.review;
         if !again {
             // Another task has rounds, concerns and a starting point of its own.
             *review = super::Review {
-                accepted: passed.or(kept),
+                accepted: passed.or(kept).map(|commit| (turn, commit)).into_iter().collect(),
                 reviewers: std::mem::take(&mut review.reviewers),
                 ..super::Review::default()
             };
+            if let Some(said) = said {
+                (review.iteration, review.ledger) = (said.iteration, said.ledger);
+            }
         }
         review.round = None;
         review.idle = 0;
@@ -298,32 +349,215 @@ impl State {
         let (tokens, cost, turn) = (self.usage.total(), self.cost, self.turn.number);
         let Some(tasks) = &mut self.tasks else { return };
         tasks.spend(tokens, cost);
-        if let Some(entry) = tasks.entries.iter_mut().find(|entry| entry.id == failed.task) {
+        if let Some(entry) = tasks.known(&failed.task) {
             entry.standing = Standing::Failed;
             entry.why = Some(failed.why.clone());
             entry.turn = turn;
+            if failed.why == OFF_BRANCH {
+                entry.commit = None;
+            }
+        }
+        match failed.why.as_str() {
+            REMOVED => self.out_of_hand(&failed.task),
+            OFF_BRANCH => {
+                let note = format!("{} ", failed.task);
+                tasks.notes.retain(|one| !one.starts_with(&note));
+                self.landed = tasks.last_done();
+                // What passed last is no longer what the next one begins with, but for a task that
+                // is under way.
+                let at_work = tasks.in_hand().is_some_and(|it| it.standing == Standing::Pending);
+                self.review.round = self.review.round.take().filter(|_| at_work);
+                self.out_of_hand(&failed.task);
+            }
+            _ => {}
         }
     }
 
-    /// A commit of ours is on the branch: that, and nothing else, makes a task done.
+    /// A task is not worked on any more: what was said of it is kept with it.
+    fn out_of_hand(&mut self, task: &str) {
+        let Some(tasks) = self.tasks.as_mut().filter(|tasks| tasks.is_in_hand(task)) else {
+            return;
+        };
+        tasks.hand = None;
+        if let Some(entry) = tasks.known(task) {
+            let (iteration, ledger) = (self.review.iteration, self.review.ledger.clone());
+            entry.said = Some(Box::new(Said { iteration, ledger }));
+        }
+    }
+
+    /// A commit of ours is on the branch: that, and nothing else, makes a task done. It may be found
+    /// there long after it was made, while another task is in hand, or none.
     pub(super) fn task_committed(&mut self, committed: &WorkCommitted) {
         let (tokens, cost, turn) = (self.usage.total(), self.cost, self.turn.number);
+        let in_hand = self.commits_hand(committed);
         let (Some(tasks), Some(id)) = (&mut self.tasks, &committed.task) else { return };
         tasks.spend(tokens, cost);
-        if let Some(entry) = tasks.entries.iter_mut().find(|entry| entry.id == *id) {
+        let removed = committed.failed.as_deref() == Some(REMOVED);
+        if let Some(entry) = tasks.known(id) {
             entry.commit = Some(committed.commit.clone());
             entry.turn = turn;
             if committed.failed.is_none() {
                 entry.standing = Standing::Done;
+                entry.why = None;
+            } else if removed {
+                entry.standing = Standing::Failed;
+                entry.why = Some(REMOVED.to_owned());
             }
         }
-        match committed.failed.as_deref() {
+        match committed.failed {
             None => {
+                tasks.bring_back(id);
                 tasks.note(id);
-                tasks.hand = None;
+                if in_hand {
+                    tasks.hand = None;
+                } else if tasks.hand.is_none() {
+                    // The last review was of something else.
+                    self.review.round = None;
+                }
             }
-            Some(REMOVED) => tasks.hand = None,
+            Some(_) if removed => self.out_of_hand(id),
             Some(_) => {}
         }
+    }
+
+    /// Whether a commit is of the task in hand; without a list, everything is.
+    pub(super) fn commits_hand(&self, committed: &WorkCommitted) -> bool {
+        match (&self.tasks, &committed.task) {
+            (Some(tasks), Some(id)) => tasks.is_in_hand(id),
+            _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        SessionId,
+        event::{Event, Reason, ReviewerStopped, TaskRead},
+        usage::Usage,
+    };
+
+    #[derive(Default)]
+    struct Journal(State);
+
+    impl Journal {
+        fn with(mut self, body: impl Into<Body>) -> Self {
+            let seq = self.0.seq + 1;
+            let at = jiff::Timestamp::UNIX_EPOCH;
+            self.0.apply(&Event { seq, at, turn: None, agent: None, id: None, body: body.into() });
+            self
+        }
+
+        fn read(self, ids: &[&str]) -> Self {
+            let task = |id: &&str| TaskRead {
+                id: (*id).to_owned(),
+                title: format!("the {id}"),
+                digest: String::new(),
+            };
+            self.with(TasksRead {
+                source: PathBuf::from("/plan"),
+                list: Payload::inline("{}"),
+                tasks: ids.iter().map(task).collect(),
+                added: Vec::new(),
+                removed: Vec::new(),
+                edited: Vec::new(),
+            })
+        }
+
+        fn start(self, task: &str) -> Self {
+            let attempt = self.tasks().entry(task).map_or(0, |entry| entry.attempts) + 1;
+            self.with(TaskStarted { task: task.to_owned(), attempt, retry: None })
+        }
+
+        fn fail(self, task: &str, why: &str) -> Self {
+            let (task, why) = (task.to_owned(), why.to_owned());
+            self.with(TaskFailed { task, why, message: String::new() })
+        }
+
+        fn commit(self, task: &str) -> Self {
+            let (commit, task) = (format!("c-{task}"), Some(task.to_owned()));
+            self.with(WorkCommitted { commit, branch: String::new(), task, failed: None })
+        }
+
+        fn spend(self, session: SessionId, tokens: u64) -> Self {
+            self.with(ReviewerStopped {
+                reviewer: "critic".to_owned(),
+                agent: "native".to_owned(),
+                session,
+                reason: Reason::Done,
+                message: String::new(),
+                resets_at: None,
+                vendor_sessions: Vec::new(),
+                usage: Usage { input: tokens, ..Usage::default() },
+                cost_micros: Micros(tokens),
+                unpriced_calls: 0,
+            })
+        }
+
+        fn tasks(&self) -> &Tasks {
+            self.0.tasks.as_ref().unwrap()
+        }
+
+        fn standings(&self) -> Vec<(&str, Standing)> {
+            let entries = self.tasks().entries.iter();
+            entries.map(|entry| (entry.id.as_str(), entry.standing)).collect()
+        }
+    }
+
+    fn first() -> SessionId {
+        SessionId::from_parts(1, 1)
+    }
+
+    #[test]
+    fn a_task_that_was_removed_is_out_of_hand_and_comes_back_with_what_it_cost() {
+        let journal = Journal::default().read(&["a", "b"]).start("a").spend(first(), 5);
+        let journal = journal.read(&["b"]);
+        assert_eq!(journal.tasks().step(0), Step::Start);
+        let journal = journal.fail("a", REMOVED);
+        assert_eq!(journal.tasks().hand, None);
+        let journal = journal.start("b").spend(first(), 7).commit("b");
+        assert_eq!(journal.standings(), [("b", Standing::Done)]);
+        assert_eq!(journal.tasks().step(0), Step::AllDone);
+        let journal = journal.read(&["a", "b"]);
+        let back = journal.tasks().entry("a").unwrap();
+        assert_eq!((back.attempts, back.tokens, back.cost), (1, 5, Micros(5)));
+        assert_eq!(back.why.as_deref(), Some(REMOVED));
+        assert_eq!(journal.tasks().entry("b").unwrap().tokens, 2);
+        assert_eq!(journal.tasks().step(0), Step::Start);
+    }
+
+    #[test]
+    fn a_commit_that_is_found_makes_its_own_task_done_and_no_other() {
+        let journal = Journal::default().read(&["a", "b", "c"]).start("b").commit("a");
+        assert_eq!(journal.standings()[0], ("a", Standing::Done));
+        assert_eq!(journal.tasks().in_hand().map(|entry| entry.id.as_str()), Some("b"));
+        assert_eq!(journal.0.review.committed_in, 0);
+        let journal = journal.commit("b");
+        assert_eq!(journal.tasks().hand, None);
+        // Also of one that nobody asks for any more.
+        let journal = journal.read(&["a", "b"]).commit("c");
+        assert_eq!(journal.standings()[0], ("c", Standing::Done));
+        assert_eq!(journal.tasks().step(0), Step::AllDone);
+    }
+
+    #[test]
+    fn what_was_taken_off_the_branch_is_to_be_done_again() {
+        let journal = Journal::default().read(&["a", "b"]).start("a").commit("a");
+        let journal = journal.start("b").commit("b").fail("b", OFF_BRANCH);
+        assert_eq!(journal.standings(), [("a", Standing::Done), ("b", Standing::Failed)]);
+        assert_eq!(journal.tasks().entry("b").unwrap().commit, None);
+        assert_eq!(journal.0.landed.as_deref(), Some("c-a"));
+        assert_eq!(journal.tasks().step(0), Step::Start);
+        assert_eq!(journal.tasks().upcoming().map(|entry| entry.id.as_str()), Some("b"));
+        assert!(journal.tasks().notes.iter().all(|note| note.starts_with("a ")));
+    }
+
+    #[test]
+    fn a_reviewer_that_begins_anew_counts_from_zero() {
+        let journal = Journal::default().spend(first(), 5).spend(first(), 8);
+        assert_eq!(journal.0.usage.total(), 8);
+        let journal = journal.spend(SessionId::from_parts(1, 2), 3);
+        assert_eq!((journal.0.usage.total(), journal.0.cost), (11, Micros(11)));
     }
 }

@@ -30,6 +30,9 @@ pub struct Turn {
     /// Whether anything was said or done in it.
     #[serde(default)]
     pub spoke: bool,
+    /// Whether anything was in the turn before, where this one asks for what that one left out.
+    #[serde(default)]
+    pub spoke_before: bool,
     /// Model calls so far that were answered.
     pub calls: u32,
     /// A call that is under way (or was, when the process died).

@@ -161,6 +161,19 @@ fn the_fold_goes_on_from_a_turns_end_and_from_another_session() {
 }
 
 #[test]
+fn who_has_answered_in_one_turn_is_not_said_to_have_answered_in_the_next() {
+    let mut whole = Journal::default();
+    whole.prompt("one").asked().text("yes").replied().ended().prompt("two").text("no").ended();
+    let whole = whole.steps();
+    let last = whole.len() - 1;
+    assert_eq!(whole[last].model, None);
+    let fold = Steps::at_turn_end(last as u64 - 1, 1, whole[last - 1].parents.clone());
+    let mut rest = Journal { fold, turn: 1, ..Journal::default() };
+    let rest = rest.prompt("two").text("no").ended().steps();
+    assert_eq!(rest[1].id, whole[last].id);
+}
+
+#[test]
 fn a_step_is_meant_by_its_index_its_id_or_a_beginning_that_is_one_steps_alone() {
     let steps = two_calls("go");
     let find = |word: &str| {
@@ -177,6 +190,17 @@ fn a_step_is_meant_by_its_index_its_id_or_a_beginning_that_is_one_steps_alone() 
     assert_eq!(find("xyz"), Err(NoStep::Unknown { word: "xyz".into() }));
     let none: Search<()> = Search::new("0");
     assert_eq!(none.finish(), Err(NoStep::Empty));
+
+    // Digits are a number; where there is no such step, they are how an id begins.
+    let digits = |word: &str| {
+        let mut search = Search::new(word);
+        search.offer(0, StepId::from_bytes([0x12; 32]), || 0);
+        search.offer(1, StepId::from_bytes([0x34; 32]), || 1);
+        search.finish()
+    };
+    assert_eq!((digits("1"), digits("3434"), digits("12121212")), (Ok(1), Ok(1), Ok(0)));
+    assert_eq!(digits("34"), Err(NoStep::Beyond { index: 34, last: 1 }));
+    assert_eq!(digits("3435"), Err(NoStep::Beyond { index: 3435, last: 1 }));
 
     let mut search = Search::new("a");
     let (one, two) = (StepId::from_bytes([0xab; 32]), StepId::from_bytes([0xac; 32]));

@@ -2,11 +2,16 @@
 
 use super::StepId;
 
+/// So many digits can be the start of an id; fewer are a number that is not there.
+const LEAST_DIGITS: usize = 4;
+
 /// Looks for the step that a word means, among steps that come by in their order.
 #[derive(Clone, Debug)]
 pub struct Search<T> {
     word: String,
     index: Option<u64>,
+    /// The one with that number, which is meant before all others.
+    numbered: Option<T>,
     found: Option<(StepId, T)>,
     second: Option<StepId>,
     last: Option<u64>,
@@ -32,10 +37,11 @@ impl<T> Search<T> {
         let word = word.trim().trim_start_matches('#').to_ascii_lowercase();
         // A long number is rather the start of an id.
         let index = word.parse().ok().filter(|_| word.len() <= 7);
-        Self { word, index, found: None, second: None, last: None }
+        Self { word, index, numbered: None, found: None, second: None, last: None }
     }
 
-    /// The number that is meant, where it is one.
+    /// The number that is meant, where it is one and there is such a step. Else digits are how an id
+    /// begins, as any others.
     #[must_use]
     pub fn index(&self) -> Option<u64> {
         self.index
@@ -44,10 +50,12 @@ impl<T> Search<T> {
     /// One more step. What is known of it is kept where it is the one.
     pub fn offer(&mut self, index: u64, id: StepId, known: impl FnOnce() -> T) {
         self.last = Some(index);
-        let fits = match self.index {
-            Some(wanted) => wanted == index,
-            None => !self.word.is_empty() && id.begins_with(&self.word),
-        };
+        if self.index == Some(index) {
+            self.numbered = Some(known());
+            return;
+        }
+        let least = if self.index.is_some() { LEAST_DIGITS } else { 1 };
+        let fits = self.word.len() >= least && id.begins_with(&self.word);
         match &self.found {
             _ if !fits => {}
             None => self.found = Some((id, known())),
@@ -58,8 +66,11 @@ impl<T> Search<T> {
 
     /// The step that was meant.
     pub fn finish(self) -> Result<T, NoStep> {
-        let Self { word, index, found, second, last } = self;
+        let Self { word, index, numbered, found, second, last } = self;
         let Some(last) = last else { return Err(NoStep::Empty) };
+        if let Some(known) = numbered {
+            return Ok(known);
+        }
         match (found, index, second) {
             (Some((first, _)), _, Some(second)) => {
                 let (first, second) = (first.short(), second.short());

@@ -67,16 +67,7 @@ pub fn worker(brief: &Brief<'_>) -> String {
     }
     section(&mut text, "Your task", &of_task(task));
     if let Some(was) = brief.was {
-        let how = match was {
-            super::stop::EDITED => "The text of this task has changed since it was begun.",
-            _ => "This task was tried before, and not finished",
-        };
-        let why = if was == super::stop::EDITED { String::new() } else { format!(" ({was}).") };
-        let body = format!(
-            "{how}{why} What there is of it is in the working directory, as changes that are not \
-             committed: look at them first (`git status`, `git diff HEAD`), and go on from there."
-        );
-        section(&mut text, "Where it stands", &body);
+        section(&mut text, "Where it stands", &before(was));
     }
     let said = ledger_for_worker(brief.ledger);
     if !said.is_empty() {
@@ -167,6 +158,23 @@ fn plan(tasks: &Tasks, in_hand: &str) -> String {
         more => drop(writeln!(text, "({more} tasks after these)")),
     }
     text
+}
+
+/// What a worker is told of the attempt before.
+fn before(was: &str) -> String {
+    let how = match was {
+        crate::state::OFF_BRANCH => {
+            return "This task was done before, and its commit has been taken off the branch since. \
+                    Look at what is there first (`git status`, `git log`), and do it again."
+                .to_owned();
+        }
+        super::stop::EDITED => "The text of this task has changed since it was begun.".to_owned(),
+        was => format!("This task was tried before, and not finished ({was})."),
+    };
+    format!(
+        "{how} What there is of it is in the working directory, as changes that are not \
+         committed: look at them first (`git status`, `git diff HEAD`), and go on from there."
+    )
 }
 
 /// The end of a text that is too long: what was done lately counts.

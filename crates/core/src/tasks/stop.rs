@@ -5,9 +5,6 @@ use crate::{
     event::{Reason, SessionStopped},
 };
 
-/// The word for a model that would not do a task.
-pub const REFUSED: &str = "refused";
-
 /// The word for a task whose text has changed since it was begun.
 pub const EDITED: &str = "edited";
 
@@ -26,6 +23,7 @@ pub fn word(stop: &SessionStopped) -> &'static str {
         (Reason::NoCase, _) => "no_case",
         (Reason::Empty, _) => "empty_responses",
         (Reason::Looping, _) => "looping",
+        (Reason::Refused, _) => "refused",
         (Reason::Interrupted, _) => "interrupted",
         (Reason::HandedOff, _) => "handed_off",
         (Reason::Limit, _) => "limit",
@@ -43,7 +41,7 @@ pub fn fails_the_task(stop: &SessionStopped) -> bool {
         Reason::Cap => {
             matches!(stop.cap, Some(Cap::Iterations | Cap::Reviews | Cap::Steps))
         }
-        Reason::NoCase | Reason::Empty | Reason::Looping => true,
+        Reason::NoCase | Reason::Empty | Reason::Looping | Reason::Refused => true,
         _ => false,
     }
 }

@@ -1,12 +1,13 @@
 //! `steps.idx`: where each step ends, up to the end of some turn.
 //!
 //! ```text
-//! id 32 · end 8 · seq 8 · turn 4 · batch 4 · kind 1 · flags 1     each step, little-endian
-//! count 8 · offset 8 · seq 8 · link 16 · "segueix2"               what it was made of
+//! id 32 · end 8 · seq 8 · turn 4 · batch 4 · kind 1 · flags 1 · crc 4    each step, little-endian
+//! count 8 · offset 8 · seq 8 · link 16 · crc 4 · "segueix3"              what it was made of
 //! ```
 //!
 //! A cache, like the snapshot: believed only while the journal has, just before the offset, the line
-//! that it was made after. A step is read where it stands, so finding one costs the same however many
+//! that it was made after, and a step of it while its checksum is right, which is made of its number
+//! as well. A step is read where it stands, so finding one costs the same however many
 //! there are; and what is made of a long journal goes to the disk while it is made.
 
 use std::{
@@ -27,12 +28,14 @@ use crate::{
 /// The name of the cache.
 pub const FILE: &str = "steps.idx";
 
-const RECORD: usize = 58;
-const FOOT: usize = 48;
-const MAGIC: &[u8; 8] = b"segueix2";
+const RECORD: usize = SAID + 4;
+/// What a record says, before its checksum.
+const SAID: usize = 58;
+const FOOT: usize = 52;
+const MAGIC: &[u8; 8] = b"segueix3";
 
 /// Fewer are folded again each time.
-const WORTH_KEEPING: usize = 512;
+pub(super) const WORTH_KEEPING: usize = 512;
 /// So many are held before they go to the disk.
 const HELD: usize = 2048;
 
@@ -40,12 +43,13 @@ const WHOLE: u8 = 1;
 const TURN_END: u8 = 2;
 
 impl Landmark {
-    pub(super) fn new(step: &Step, end: u64) -> Self {
-        let Step { index, id, seq, turn, batch, kind, whole, .. } = *step;
+    pub(super) fn new(step: &Step, turn: u32, end: u64) -> Self {
+        let Step { index, id, seq, batch, kind, whole, .. } = *step;
         Self { index, id, kind, turn, whole, seq, end, batch, turn_end: false }
     }
 
     fn write(&self, bytes: &mut Vec<u8>) {
+        let start = bytes.len();
         let kind = StepKind::ALL.iter().position(|kind| *kind == self.kind).unwrap_or_default();
         let whole = if self.whole { WHOLE } else { 0 };
         let flags = whole | if self.turn_end { TURN_END } else { 0 };
@@ -55,9 +59,15 @@ impl Landmark {
         bytes.extend_from_slice(&self.turn.to_le_bytes());
         bytes.extend_from_slice(&self.batch.to_le_bytes());
         bytes.extend_from_slice(&[u8::try_from(kind).unwrap_or_default(), flags]);
+        let crc = checksum(self.index, &bytes[start..]);
+        bytes.extend_from_slice(&crc.to_le_bytes());
     }
 
     fn read(index: u64, bytes: &[u8]) -> Option<Self> {
+        let (bytes, crc) = bytes.split_at_checked(SAID)?;
+        if crc != checksum(index, bytes).to_le_bytes() {
+            return None;
+        }
         let small = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let flags = *bytes.get(57)?;
         Some(Self {
@@ -72,6 +82,11 @@ impl Landmark {
             turn_end: flags & TURN_END != 0,
         })
     }
+}
+
+/// Of what stands at a place: moved to another one, it is wrong.
+fn checksum(place: u64, said: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&place.to_le_bytes()), said)
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u64> {
@@ -102,7 +117,8 @@ impl Index {
         let [count, offset, seq] = [0, 8, 16].map(|at| number(&foot, at));
         let (count, offset, seq) = (count?, offset?, seq?);
         let link = Link::parse(std::str::from_utf8(&foot[24..40]).ok()?)?;
-        let fits = whole && count.checked_mul(RECORD as u64) == Some(size);
+        let sound = foot[40..44] == checksum(first, &foot[..40]).to_le_bytes();
+        let fits = whole && sound && count.checked_mul(RECORD as u64) == Some(size);
         if !fits || Link::to(&last_line(journal, offset)?) != link {
             return None;
         }
@@ -114,19 +130,13 @@ impl Index {
         self.first + self.count
     }
 
-    /// Some steps from one of them on; fewer where it ends.
-    pub(super) fn read(&self, from: u64, most: usize) -> io::Result<Vec<Landmark>> {
+    /// Some steps from one of them on, fewer where it ends; none where one of them is damaged.
+    pub(super) fn read(&self, from: u64, most: usize) -> Option<Vec<Landmark>> {
         let left = usize::try_from(self.end().saturating_sub(from)).unwrap_or(usize::MAX);
         let mut bytes = vec![0; most.min(left) * RECORD];
-        self.file.read_full(&mut bytes, (from - self.first) * RECORD as u64)?;
+        self.file.read_full(&mut bytes, (from - self.first) * RECORD as u64).ok()?;
         let marks = (from..).zip(bytes.chunks_exact(RECORD));
-        let marks: Option<_> = marks.map(|(index, bytes)| Landmark::read(index, bytes)).collect();
-        marks.ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::InvalidData,
-                "damaged; it is only a cache: remove it, and it is made anew",
-            )
-        })
+        marks.map(|(index, bytes)| Landmark::read(index, bytes)).collect()
     }
 }
 
@@ -219,6 +229,7 @@ impl<'a> Growing<'a> {
             foot.extend_from_slice(&number.to_le_bytes());
         }
         foot.extend_from_slice(at.link.as_str().as_bytes());
+        foot.extend_from_slice(&checksum(self.first, &foot).to_le_bytes());
         foot.extend_from_slice(MAGIC);
         draft.index.file.write_all(&foot)?;
         draft.index.file.sync()?;

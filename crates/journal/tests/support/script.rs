@@ -6,18 +6,19 @@ use segue_core::{
     crew::{Roster, Spec},
     event::{
         AgentChanged, AgentExited, AgentIntroduced, AgentStarted, Blocker, Body, CaseSubmitted,
-        Cause, ChangeCause, CheckpointSkipped, CheckpointTaken, Concern, CrewRaised, Decision,
-        Delivery, Doing, DoneSignalled, Draft, Entry, Failure, FileChange, FileStatus,
+        Cause, ChangeCause, CheckpointSkipped, CheckpointTaken, Concern, CrewEnding, CrewRaised,
+        Decision, Delivery, Doing, DoneSignalled, Draft, Entry, Failure, FileChange, FileStatus,
         JournalRepaired, LimitHit, Mark, MemberEnded, MemberIdentified, MemberJoined, MemberLeft,
-        MemberSeen, MemberStarted, MemberStarting, MessageDelivered, MessageFailed, MessagePosted,
-        MessageSent, Met, ModelCalled, ModelFailed, ModelReplied, ModelStop, Outcome,
-        PacketWritten, PassedOver, Process, ProgressReported, ProofReturned, ProofStarted,
-        QuotaTold, Reason, ReplayEnd, ReplayEnded, Retry, ReviewStarted, ReviewerStopped,
-        RewindFinished, RewindStarted, ScopeBroken, SessionNamed, SessionResumed, SessionStarted,
-        SessionStopped, Span, Start, TaskFailed, TaskRead, TaskStarted, TasksRead, ThinkingWritten,
-        TimerFired, ToolCalled, ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted,
-        UsageReported, Verdict, VerdictGiven, VerdictSubmitted, Via, WarningRaised, WorkAccepted,
-        WorkCommitted, WorktreeMade, WorktreePlanned,
+        MemberRestarted, MemberSeen, MemberStarted, MemberStarting, MessageDelivered,
+        MessageFailed, MessagePosted, MessageSent, Met, ModelCalled, ModelFailed, ModelReplied,
+        ModelStop, Outcome, PacketWritten, PassedOver, Process, ProgressReported, ProofReturned,
+        ProofStarted, QuotaTold, Reason, ReplayEnd, ReplayEnded, Retry, ReviewStarted,
+        ReviewerStopped, RewindFinished, RewindStarted, ScopeBroken, ScopeClosed, ScopeOpened,
+        SessionNamed, SessionResumed, SessionStarted, SessionStopped, Span, Start, TaskFailed,
+        TaskRead, TaskStarted, TasksRead, ThinkingWritten, TimerFired, ToolCalled, ToolReturned,
+        ToolStarted, ToolStatus, TurnEnded, TurnStarted, UsageReported, Verdict, VerdictGiven,
+        VerdictSubmitted, Via, WarningRaised, WorkAccepted, WorkCommitted, WorktreeMade,
+        WorktreePlanned,
     },
     identity::Accounts,
     usage::{Micros, Usage},
@@ -255,6 +256,7 @@ fn review(turn: u32) -> Vec<Step> {
         reviewer: "claude".into(),
         agent: "claude".into(),
         said: said.clone(),
+        set_aside: vec!["tests-2".into()],
     };
     vec![
         (None, DoneSignalled { signal: "FERTIG".into() }.into()),
@@ -339,6 +341,7 @@ fn crew(turn: u32) -> Vec<Step> {
         headless: turn.is_multiple_of(12),
         worktrees: true,
         branch: Some("segue/größe".into()),
+        tmux: Some("/tmp/tmux-7/größe".into()),
         ..CrewRaised::default()
     };
     let member = || "prüfer-1".to_owned();
@@ -360,7 +363,12 @@ fn crew(turn: u32) -> Vec<Step> {
         command: "claude --model größer".into(),
         cwd: "/tmp/füße-1".into(),
     };
-    let started = MemberStarted { member: member(), pane: Some("%3".into()), pid: Some(4711) };
+    let started = MemberStarted {
+        member: member(),
+        pane: Some("%3".into()),
+        pid: Some(4711),
+        began: Some(815),
+    };
     let identified = MemberIdentified { member: member(), vendor_session: format!("5f1e{turn}") };
     let what = Some("„rm -rf“ erlauben?".into());
     let seen = MemberSeen { member: member(), doing: Doing::Waiting, what };
@@ -380,6 +388,8 @@ fn crew(turn: u32) -> Vec<Step> {
         (None, ended.into()),
     ];
     steps.extend(crew_mail(turn));
+    let ending = CrewEnding { order: Some(format!("befehl_{turn}")) };
+    steps.push((None, ending.into()));
     let left = MemberLeft { member: member(), reason: "entfernt".into() };
     steps.push((None, left.into()));
     steps
@@ -397,12 +407,24 @@ fn crew_mail(turn: u32) -> Vec<Step> {
         passed_over: vec!["coder".into()],
     };
     let broken = ScopeBroken {
-        members: vec![to],
+        members: vec![to.clone()],
+        turn_of: to.clone(),
         paths: vec!["src/größe.rs".into()],
         undone: true,
         kept_in: Some("d".repeat(40)),
     };
-    vec![(None, posted.into()), (None, failed.into()), (None, fired.into()), (None, broken.into())]
+    let opened = ScopeOpened { member: to.clone(), base: "c".repeat(40) };
+    let restarted = MemberRestarted { member: to.clone(), fresh: true };
+    let closed = ScopeClosed { member: to };
+    vec![
+        (None, posted.into()),
+        (None, failed.into()),
+        (None, fired.into()),
+        (None, opened.into()),
+        (None, broken.into()),
+        (None, restarted.into()),
+        (None, closed.into()),
+    ]
 }
 
 /// What a vendor's program leaves.

@@ -97,6 +97,24 @@ impl Bench {
         matches!(self, Self::Vendor { .. })
     }
 
+    /// Whether it can be told what stands in its conversation.
+    pub(crate) fn keeps_record(&self) -> bool {
+        match self {
+            Self::Vendor { terminal, .. } => terminal.keeps_record(),
+            Self::Command { transcript, .. } => transcript.is_some(),
+        }
+    }
+
+    /// Whether it says which conversation it has open, also after a person turned to another one.
+    pub(crate) fn knows_open(&self) -> bool {
+        matches!(self, Self::Vendor { terminal, .. } if terminal.knows_open())
+    }
+
+    /// Whether its program is to make the conversation before it is seated.
+    pub(crate) fn makes_conversations(&self) -> bool {
+        matches!(self, Self::Vendor { terminal, .. } if terminal.makes_id().is_some())
+    }
+
     /// What is to be run, with the files that it wants put in place; and how a person would read it.
     pub(crate) fn order(&self, start: &Start<'_>) -> io::Result<(Order, String)> {
         let mut env = self.world().env.clone();
@@ -147,9 +165,15 @@ impl Bench {
     pub(crate) fn without_echo(&self, screen: &str, said: &str) -> String {
         let Self::Command { .. } = self else { return screen.to_owned() };
         let said: Vec<&str> = said.lines().map(str::trim).filter(|line| line.len() > 3).collect();
-        let echoes = |line: &&str| said.iter().any(|part| line.contains(part));
-        let kept: Vec<&str> = screen.lines().filter(|line| !echoes(line)).collect();
-        kept.join("\n")
+        let Some(end) = said.last() else { return screen.to_owned() };
+        let echoes = |line: &str| said.iter().any(|part| line.contains(part));
+        let lines: Vec<&str> = screen.lines().collect();
+        // An echo ends with the end of what was typed: another line below it is the program's own,
+        // also where the text has it somewhere.
+        let own = lines.iter().rposition(|line| !line.trim().is_empty());
+        let own = own.filter(|at| !lines[*at].contains(end));
+        let kept = lines.iter().enumerate().filter(|(at, line)| own == Some(*at) || !echoes(line));
+        kept.map(|(_, line)| *line).collect::<Vec<_>>().join("\n")
     }
 
     pub(crate) fn manners(&self) -> Manners {
@@ -192,10 +216,11 @@ impl Bench {
     /// Which of these messages it was told, by its own record.
     pub(crate) fn heard(&self, cwd: &Path, conversation: Option<&str>, ids: &[String]) -> Heard {
         let ids = || ids.iter().map(String::as_str);
+        if !self.keeps_record() {
+            return Heard::CantTell;
+        }
         match self {
             Self::Vendor { .. } => match conversation.map(|id| self.history(cwd, id)) {
-                // A vendor that does not say how it keeps its conversations.
-                Some(Err(error)) if error.kind() == io::ErrorKind::Unsupported => Heard::CantTell,
                 Some(Ok(Some(history))) => {
                     let turns = history.earlier.iter().chain([&history.last]);
                     let found: BTreeSet<String> =
@@ -234,4 +259,25 @@ fn tail(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_ends_with_the_end_of_what_was_typed() {
+        let spec = Spec { ready: Some("two ready>".to_owned()), ..Spec::default() };
+        let bench = Bench::command(&spec, None, World::default());
+        let said = "Its log ends like this:\nagent two ready>\nwhy is that?";
+        let sight = |text: &str| {
+            let shown = bench.without_echo(text, said);
+            bench.sight(&Screen { text: &shown, title: "" })
+        };
+        let echo = format!("{said}\n\n");
+        assert_eq!(sight(&echo), Sight::Starting, "nothing but what was typed");
+        assert_eq!(sight(&format!("{echo}got it\n")), Sight::Busy);
+        assert_eq!(sight(&format!("{echo}got it\nagent two ready>\n\n")), Sight::Idle);
+        assert_eq!(sight("agent two ready>"), Sight::Idle, "the rest is out of sight");
+    }
 }

@@ -9,20 +9,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-use jiff::{SignedDuration, Timestamp};
 use segue_agents::terminal::{Screen, Sight};
 use segue_core::{
-    event::{AgentIntroduced, Doing, Draft, Mark, MemberEnded, MemberIdentified, MemberSeen},
-    state::{Afterwards, CrewMember as Member},
+    event::{
+        AgentIntroduced, Doing, Draft, Mark, MemberEnded, MemberIdentified, MemberSeen, Outcome,
+        Start as How,
+    },
+    state::{Afterwards, Crew, CrewMember as Member},
 };
 use segue_runner::{
     Halt, Supervisor,
-    order::Order,
+    order::{self, Order},
     process,
     tmux::seat::{Room, Seat},
 };
 
-use super::{Around, bench::Bench, mark_of, post::Typed, record, scope::Scope, start::started};
+use super::{
+    Around,
+    bench::Bench,
+    mark_of,
+    post::{self, Typed},
+    record,
+    scope::Scope,
+    start::started,
+};
 use crate::keep::{self, Checkpoints, Keeper};
 
 /// After so many looks that show the same, whatever was said is in the vendor's file.
@@ -30,6 +40,12 @@ const QUIET: u32 = 8;
 
 /// How often the vendor's own file is looked at.
 const READING: Duration = Duration::from_millis(250);
+
+/// How often it is asked which conversation it has open, once one is known.
+const ASKING: Duration = Duration::from_secs(2);
+
+/// When it is said that a member's conversation was not found.
+const LATE: Duration = Duration::from_secs(20);
 
 /// How long what a member's program started may take to end.
 const SWEEP_LIMIT: Duration = Duration::from_secs(2);
@@ -56,10 +72,23 @@ pub(crate) struct Chair {
     pub(crate) scope: Scope,
     /// What waits to be handed to its pane.
     pub(super) order: Option<(Order, Instant)>,
-    pub(super) again_at: Option<Timestamp>,
+    /// When it is started again. By a clock that nobody sets.
+    pub(super) again_at: Option<Instant>,
     /// Whether it was ever ready since it was started.
     pub(super) was_ready: bool,
+    /// How often in a row its vendor's own resume did not even bring it to its first screen.
+    pub(super) in_vain: u32,
+    /// The keys of its pane go elsewhere: a person looks at what was said before.
+    pub(super) in_mode: bool,
+    /// When its conversation was looked at last, and when it was looked for.
     pub(crate) read_at: Option<Instant>,
+    asked_at: Option<Instant>,
+    /// Another conversation that it had open at the last look.
+    other: Option<String>,
+    /// It was said that its conversation is not found.
+    warned: bool,
+    /// What its pane is marked with, where that is known.
+    marked: Option<Option<String>>,
 }
 
 /// What a look at all terminals has shown of one.
@@ -85,13 +114,25 @@ impl Chair {
             order: None,
             again_at: None,
             was_ready: false,
+            in_vain: 0,
+            in_mode: false,
             read_at: None,
+            asked_at: None,
+            other: None,
+            warned: false,
+            marked: None,
         }
     }
 
     /// Whether a prompt would be taken: it was ready twice in a row.
     pub(crate) fn is_ready(&self) -> bool {
-        self.sight == Sight::Idle && self.same >= 2
+        self.sight == Sight::Idle && self.same >= 2 && !self.in_mode
+    }
+
+    /// What is known of the program before does not count for the next one.
+    pub(super) fn forget(&mut self) {
+        (self.in_mode, self.asked_at, self.other, self.warned) = (false, None, None, false);
+        self.marked = None;
     }
 
     pub(super) fn pipe(&self, generation: u32) -> PathBuf {
@@ -108,39 +149,42 @@ impl Chair {
         look: Look,
     ) -> Result<(), Halt> {
         let alive = look.seat.as_ref().filter(|seat| !seat.dead);
-        if self.order.is_some() || member.starting {
+        let waits = |seat: &Seat| seat.pid.is_some_and(order::is_waiting);
+        let unfed = member.doing == Doing::Starting && alive.is_some_and(waits);
+        if self.order.is_some() || member.starting || unfed {
             return self.seat(all, room, member, look.seat.as_ref());
         }
         match (alive, member.doing) {
             (_, Doing::Degraded) => Ok(()),
-            (Some(seat), Doing::Down) => {
-                // Somebody has started it by hand, or its end was wrongly told.
-                let started = started(member, seat);
-                all.commit(started).map(drop)
+            // Somebody has started it by hand, or its end was wrongly told.
+            (Some(seat), doing) if doing == Doing::Down || is_another(member, seat) => {
+                all.commit(started(member, seat)).map(drop)
             }
-            (None, Doing::Down) => match self.again_at.is_none_or(|at| all.now() >= at) {
-                true => self.start(all, around, room, member, None),
+            (None, Doing::Down) => match self.again_at.is_none_or(|at| Instant::now() >= at) {
+                true => self.start(all, around, room, member),
                 false => Ok(()),
             },
+            (None, _) if is_there(member) => out_of_reach(all, member),
             (None, _) => {
                 let why = look.seat.map_or_else(|| "its pane is gone".to_owned(), |s| s.end());
                 self.ended(all, member, why)
             }
             (Some(seat), _) => {
                 self.see(seat, look.screen.unwrap_or_default());
-                self.tell(all, around, room, member, seat)
+                self.tell(all, around, member)
             }
         }
     }
 
     fn see(&mut self, seat: &Seat, screen: String) {
         self.title.clone_from(&seat.title);
+        self.in_mode = seat.in_mode;
         let shown = self.bench.without_echo(&screen, &self.said);
         let sight = self.bench.sight(&Screen { text: &shown, title: &seat.title });
         self.same = if sight == self.sight { self.same.saturating_add(1) } else { 1 };
         self.sight = sight;
         self.screen = screen;
-        self.was_ready |= self.is_ready();
+        self.was_ready |= self.is_ready() || matches!(self.sight, Sight::Waiting(_));
     }
 
     /// Records what it does now, where that is news.
@@ -148,11 +192,9 @@ impl Chair {
         &mut self,
         all: &mut Supervisor<'_>,
         around: &Around<'_>,
-        room: &Room,
         member: &Member,
-        seat: &Seat,
     ) -> Result<(), Halt> {
-        self.identify(all, member, seat)?;
+        self.identify(all, member)?;
         self.scope.look(all, member, false)?;
         let (doing, what) = match &self.sight {
             Sight::Starting => (Doing::Starting, None),
@@ -162,10 +204,10 @@ impl Chair {
         };
         // A quick answer may come between two looks.
         if doing == Doing::Idle && self.same == QUIET && member.doing == Doing::Idle {
-            self.read(all, member, false)?;
+            self.read(all, member, None)?;
             return match self.own.state().turn.open {
                 true => self.turn_over(all, around, member),
-                false => Ok(()),
+                false => self.scope.look(all, member, true),
             };
         }
         // A screen that is just being drawn may show anything.
@@ -178,44 +220,96 @@ impl Chair {
         }
         let was = member.doing;
         let name = member.name.clone();
-        all.note(MemberSeen { member: name, doing, what: what.clone() })?;
-        let marked = |doing: Doing| doing == Doing::Waiting;
-        if marked(was) != marked(doing) {
-            let mark = what.as_deref().filter(|_| marked(doing));
-            let window = window_of(member);
-            let members = all.state().crew.iter().flat_map(|crew| &crew.members);
-            let waits = members.filter(|one| window_of(one) == window).any(|one| marked(one.doing));
-            let window = if waits { format!("!{window}") } else { window };
-            let _ = room.mark(&seat.pane, &window, mark);
-        }
+        all.note(MemberSeen { member: name, doing, what })?;
         match doing {
-            Doing::Busy => self.scope.begins(),
+            Doing::Busy => self.scope.begins(all, &member.name)?,
             Doing::Idle if was == Doing::Busy => self.turn_over(all, around, member)?,
             _ => {}
         }
         Ok(())
     }
 
-    /// Finds out what its vendor calls the conversation, where we could not choose that.
-    fn identify(
+    /// Shows on a member's pane whether it waits for a person, as it stands now.
+    pub(crate) fn mark(&mut self, crew: &Crew, room: &Room, member: &Member, seat: &Seat) {
+        let waits = |one: &Member| one.doing == Doing::Waiting;
+        let mark = waits(member).then(|| member.what.clone().unwrap_or_default());
+        if self.marked.as_ref() == Some(&mark) {
+            return;
+        }
+        let window = window_of(member);
+        let mut mates = crew.members.iter().filter(|one| window_of(one) == window);
+        let window = if mates.any(waits) { format!("!{window}") } else { window };
+        // A window of a person's own keeps its name.
+        let window = (!seat.is_elsewhere()).then_some(window);
+        if room.mark(&seat.pane, window.as_deref(), mark.as_deref()).is_ok() {
+            self.marked = Some(mark);
+        }
+    }
+
+    /// Finds out what its vendor calls the conversation, where we could not choose that; and now and
+    /// then whether it has another one open by now.
+    fn identify(&mut self, all: &mut Supervisor<'_>, member: &Member) -> Result<(), Halt> {
+        if !self.bench.remembers() {
+            return Ok(());
+        }
+        let known = member.vendor_session.is_some();
+        if known && !(self.is_ready() && member.posted.is_none()) {
+            return Ok(());
+        }
+        let often = if known { ASKING } else { READING };
+        if self.asked_at.is_some_and(|at| at.elapsed() < often) {
+            return Ok(());
+        }
+        self.asked_at = Some(Instant::now());
+        match self.found(all, member) {
+            // Right after its start it may say anything.
+            Some(id) if known && self.other.as_ref() != Some(&id) => self.other = Some(id),
+            Some(id) => return self.is_now(all, member, id),
+            None => self.other = None,
+        }
+        let typed = self.typed.as_ref().and_then(Typed::since_enter);
+        if !known && !self.warned && typed.is_some_and(|since| since > LATE) {
+            self.warned = true;
+            let what = format!(
+                "{}: what its vendor calls its conversation was not found: it can't be brought back by that",
+                member.name
+            );
+            all.warn(what)?;
+        }
+        Ok(())
+    }
+
+    /// Whether it has another conversation open than the one that is known; then that is recorded.
+    pub(super) fn turned(
         &mut self,
         all: &mut Supervisor<'_>,
         member: &Member,
-        seat: &Seat,
-    ) -> Result<(), Halt> {
-        if member.vendor_session.is_some() || !self.bench.remembers() {
-            return Ok(());
+    ) -> Result<bool, Halt> {
+        match self.found(all, member) {
+            Some(id) => self.is_now(all, member, id).map(|()| true),
+            None => Ok(false),
         }
-        let (Some(pid), Some(since)) = (seat.pid, member.spawned_at) else { return Ok(()) };
-        if self.read_at.is_some_and(|at| at.elapsed() < READING) {
-            return Ok(());
+    }
+
+    /// The conversation that it has open, where that is news.
+    fn found(&self, all: &Supervisor<'_>, member: &Member) -> Option<String> {
+        if member.vendor_session.is_some() && !self.bench.knows_open() {
+            return None;
         }
-        self.read_at = Some(Instant::now());
+        let (pid, since) = (member.pid?, member.spawned_at?);
         let taken = taken(all, &member.name);
         let first = self.typed.as_ref().map(|typed| typed.text.as_str());
-        let Some(id) = self.bench.identify(pid, &member.cwd, since, first, &taken) else {
-            return Ok(());
-        };
+        let id = self.bench.identify(pid, &member.cwd, since, first, &taken);
+        id.filter(|id| member.vendor_session.as_ref() != Some(id))
+    }
+
+    fn is_now(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        member: &Member,
+        id: String,
+    ) -> Result<(), Halt> {
+        self.other = None;
         let told = AgentIntroduced { vendor_session: Some(id.clone()), ..Default::default() };
         let agent = self.own.state().agent().to_owned();
         self.own.commit(Draft { agent: Some(agent), ..Draft::from(told) })?;
@@ -231,7 +325,7 @@ impl Chair {
         member: &Member,
     ) -> Result<(), Halt> {
         self.scope.look(all, member, true)?;
-        self.read(all, member, true)?;
+        self.read(all, member, Some(Outcome::Finished))?;
         if !self.bench.remembers() {
             let lines: Vec<&str> = self.screen.lines().collect();
             let from = lines.len().saturating_sub(SEEN_LINES);
@@ -249,7 +343,7 @@ impl Chair {
         &mut self,
         all: &Supervisor<'_>,
         member: &Member,
-        over: bool,
+        over: Option<Outcome>,
     ) -> Result<(), Halt> {
         let Some(id) = member.vendor_session.as_deref() else { return Ok(()) };
         // A file that can't be read now can be read later.
@@ -259,6 +353,21 @@ impl Chair {
         record::conversation(&mut self.own, id, &history, &waiting, over)
     }
 
+    /// Its program has ended or is to end: a turn that was under way is not finished by that.
+    fn break_off(&mut self, all: &Supervisor<'_>, member: &Member) -> Result<(), Halt> {
+        let before = self.own.state().turn.number;
+        self.read(all, member, None)?;
+        let turn = &self.own.state().turn;
+        let just_told = turn.number > before && member.posted.is_some();
+        match turn.open {
+            true if member.doing == Doing::Idle && !just_told => {
+                self.own.end_turn(Outcome::Finished)
+            }
+            true => self.own.end_turn(Outcome::CutOff),
+            false => Ok(()),
+        }
+    }
+
     /// Its program has ended: it is started again after a while, unless that happens too often.
     pub(crate) fn ended(
         &mut self,
@@ -266,20 +375,21 @@ impl Chair {
         member: &Member,
         why: String,
     ) -> Result<(), Halt> {
-        self.read(all, member, true)?;
-        if self.own.state().turn.open {
-            record::answered(&mut self.own, "")?;
-        }
+        self.break_off(all, member)?;
+        self.scope.look(all, member, true)?;
         // What it had started would go on without it.
         process::end_leftovers(&mark_of(self.own.session().session()), SWEEP_LIMIT);
-        let now = all.now();
-        let afterwards = member.after_end(now);
-        let (again_in_ms, degraded) = match afterwards {
+        let (again_in_ms, degraded) = match member.after_end(all.now()) {
             Afterwards::AgainIn(wait) => (u64::try_from(wait.as_millis()).ok(), false),
             Afterwards::Degraded => (None, true),
         };
-        let wait = again_in_ms.and_then(|ms| i64::try_from(ms).ok()).unwrap_or_default();
-        self.again_at = now.checked_add(SignedDuration::from_millis(wait)).ok();
+        let wait = Duration::from_millis(again_in_ms.unwrap_or_default());
+        self.again_at = Instant::now().checked_add(wait);
+        let came_up = self.was_ready || matches!(member.doing, Doing::Idle | Doing::Waiting);
+        self.in_vain = match member.how == How::Resumed && !came_up {
+            true => self.in_vain.saturating_add(1),
+            false => 0,
+        };
         self.typed = None;
         all.commit(MemberEnded { member: member.name.clone(), why, again_in_ms, degraded })
             .map(drop)
@@ -294,17 +404,21 @@ impl Chair {
         why: &str,
         keep_pane: bool,
     ) -> Result<(), Halt> {
-        self.read(all, member, true)?;
+        // What it has been told is not told it again when it is back.
+        post::settle(self, all, member)?;
+        self.break_off(all, member)?;
         let seats = room.seats().unwrap_or_default();
-        if let Some(seat) = seats.iter().find(|seat| seat.part == member.name) {
-            if let Some(pid) = seat.pid.filter(|_| !seat.dead) {
-                process::end_gently(pid, SWEEP_LIMIT);
-            }
-            if !keep_pane {
-                let _ = room.clear(&seat.pane);
-            }
+        let seat = seats.iter().find(|seat| seat.part == member.name);
+        let pid = seat.filter(|seat| !seat.dead).and_then(|seat| seat.pid);
+        // Also one whose terminal nobody gets to: it was asked for.
+        if let Some(pid) = pid.or(member.pid.filter(|_| is_there(member))) {
+            process::end_gently(pid, SWEEP_LIMIT);
+        }
+        if let Some(seat) = seat.filter(|_| !keep_pane) {
+            let _ = room.clear(&seat.pane);
         }
         process::end_leftovers(&mark_of(self.own.session().session()), SWEEP_LIMIT);
+        self.scope.look(all, member, true)?;
         self.typed = None;
         self.order = None;
         self.again_at = None;
@@ -320,6 +434,30 @@ impl Chair {
         }
         keeper.packet(&mut self.own, number, "crew down")
     }
+}
+
+/// Whether the process that was started for a member is still there, whatever tmux says.
+pub(super) fn is_there(member: &Member) -> bool {
+    member.pid.zip(member.began).is_some_and(|(pid, began)| process::is_there(pid, began))
+}
+
+/// Whether somebody else sits in its pane than the one that was started.
+fn is_another(member: &Member, seat: &Seat) -> bool {
+    seat.pid != member.pid || Some(&seat.pane) != member.pane.as_ref()
+}
+
+/// It runs, and is left alone: what can't be seen is not to be ended.
+fn out_of_reach(all: &mut Supervisor<'_>, member: &Member) -> Result<(), Halt> {
+    if member.doing == Doing::Unreachable {
+        return Ok(());
+    }
+    let pid = member.pid.unwrap_or_default();
+    let crew = all.state().crew.as_ref();
+    let server = crew.and_then(|crew| crew.raised.tmux.clone()).unwrap_or_default();
+    let what =
+        format!("process {pid} runs, but its pane is not in the tmux at {}", server.display());
+    let (member, doing) = (member.name.clone(), Doing::Unreachable);
+    all.commit(MemberSeen { member, doing, what: Some(what) }).map(drop)
 }
 
 /// What the vendors call the conversations of the others.

@@ -7,9 +7,9 @@ use std::{
     path::PathBuf,
     sync::Arc,
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
-use jiff::{SignedDuration, Timestamp};
 use segue_core::{
     decide::{self, Next},
     event::{Cause, Doing, MemberEnded, MemberSeen, Reason, SessionStopped},
@@ -18,7 +18,7 @@ use segue_core::{
 use segue_journal::Session;
 use segue_runner::{Halt, Interrupt, Supervisor, supervisor::stop};
 
-use super::{Around, Silent};
+use super::{Around, Silent, scope::Scope};
 use crate::{
     bridge,
     keep::Checkpoints,
@@ -34,17 +34,17 @@ pub(crate) struct Headless {
     model: Option<String>,
     turn: Option<JoinHandle<SessionStopped>>,
     interrupt: Interrupt,
-    again_at: Option<Timestamp>,
+    /// When it is tried again. By a clock that nobody sets.
+    again_at: Option<Instant>,
     /// Whether it is known that no turn of an earlier watcher is left to go on with.
     looked: bool,
-    /// The next turn begins a conversation.
-    fresh: bool,
+    scope: Scope,
 }
 
 impl Headless {
-    pub(crate) fn new(dir: PathBuf, agent: String, model: Option<String>) -> Self {
+    pub(crate) fn new(dir: PathBuf, agent: String, model: Option<String>, scope: Scope) -> Self {
         let (turn, interrupt, again_at, looked) = (None, Interrupt::default(), None, false);
-        Self { dir, agent, model, turn, interrupt, again_at, looked, fresh: false }
+        Self { dir, agent, model, turn, interrupt, again_at, looked, scope }
     }
 
     /// One look, and what follows from it.
@@ -57,12 +57,14 @@ impl Headless {
         if let Some(turn) = self.turn.take_if(|turn| turn.is_finished()) {
             let stopped = turn.join().unwrap_or_else(|_| stop(Reason::Failed, "it broke down"));
             self.heard(all, member)?;
+            self.scope.look(all, member, true)?;
             return self.over(all, member, &stopped);
         }
         if self.turn.is_some() {
+            self.scope.look(all, member, false)?;
             return self.heard(all, member);
         }
-        if member.doing == Doing::Degraded || self.again_at.is_some_and(|at| all.now() < at) {
+        if member.doing == Doing::Degraded || self.again_at.is_some_and(|at| Instant::now() < at) {
             return Ok(());
         }
         self.heard(all, member)?;
@@ -71,6 +73,8 @@ impl Headless {
             return seen(all, member, Doing::Idle, None);
         }
         let known = std::mem::replace(&mut self.looked, true);
+        // A turn that nobody has seen the end of.
+        self.scope.look(all, member, true)?;
         let session = self.open()?;
         let state = session.state();
         let begun = state.turn.number > 0;
@@ -80,7 +84,7 @@ impl Headless {
             (true, _) => None,
             (false, true) => return seen(all, member, Doing::Idle, None),
             (false, false) => {
-                let fresh = std::mem::take(&mut self.fresh);
+                let fresh = member.fresh;
                 Some(Asked { text, cause: Cause::Message, question: None, messages, fresh })
             }
         };
@@ -89,6 +93,7 @@ impl Headless {
             Err(why) => self.over(all, member, &stop(Reason::Failed, why)),
             Ok(worker) => {
                 seen(all, member, Doing::Busy, None)?;
+                self.scope.begins(all, &member.name)?;
                 self.turn = Some(self.begin(around, session, prompt, worker, member));
                 Ok(())
             }
@@ -134,6 +139,7 @@ impl Headless {
                 hire: Box::new(|_, _| Err("nobody takes the place of a member".to_owned())),
                 wait: true,
                 give_back: false,
+                purse: None,
                 checkpoints: Checkpoints::Git,
             };
             match launch::resume(session, how, worker, around, |_| {}) {
@@ -162,16 +168,16 @@ impl Headless {
                 seen(all, member, Doing::Idle, None)
             }
             _ => {
-                let now = all.now();
-                let (again, degraded) = match member.after_end(now) {
-                    Afterwards::AgainIn(wait) => (Some(wait), false),
+                let (again_in_ms, degraded) = match member.after_end(all.now()) {
+                    Afterwards::AgainIn(wait) => (u64::try_from(wait.as_millis()).ok(), false),
                     Afterwards::Degraded => (None, true),
                 };
-                self.again_at = again.and_then(|wait: SignedDuration| now.checked_add(wait).ok());
+                let wait = again_in_ms.map(Duration::from_millis);
+                self.again_at = wait.and_then(|wait| Instant::now().checked_add(wait));
                 all.commit(MemberEnded {
                     member: member.name.clone(),
                     why: stopped.message.clone(),
-                    again_in_ms: again.and_then(|wait| u64::try_from(wait.as_millis()).ok()),
+                    again_in_ms,
                     degraded,
                 })
                 .map(drop)
@@ -185,12 +191,15 @@ impl Headless {
         }
     }
 
-    pub(crate) fn begin_afresh(&mut self, fresh: bool) {
-        self.fresh = fresh;
+    /// Ends the turn under way, and records what became of it.
+    pub(crate) fn end(&mut self, all: &mut Supervisor<'_>, member: &Member) -> Result<(), Halt> {
+        self.stop();
+        self.heard(all, member)?;
+        self.scope.look(all, member, true)
     }
 
     /// Ends the turn under way, and waits until it has.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.interrupt.ask(15);
         if let Some(turn) = self.turn.take() {
             let _ = turn.join();

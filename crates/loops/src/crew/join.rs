@@ -15,8 +15,8 @@ use segue_core::{
     caps::Caps,
     crew::{Place, Spec, template},
     event::{
-        CrewRaised, Doing, MemberEnded, MemberJoined, Reason, SessionResumed, SessionStarted,
-        WorktreePlanned,
+        CrewRaised, Doing, MemberEnded, MemberJoined, MemberSeen, Outcome, Reason, SessionResumed,
+        SessionStarted, WorktreePlanned,
     },
     identity::LoopKind,
     state::{Crew, CrewMember as Member, PROMPT, Phase},
@@ -28,7 +28,7 @@ use segue_workspace::{identify, worktree};
 use super::{
     Around, At, CREW, MEMBERS, Silent, Watcher,
     bench::Bench,
-    chair::Chair,
+    chair::{self, Chair},
     headless::Headless,
     mail::{self, hash},
     prompt, say,
@@ -56,7 +56,11 @@ pub fn plan(
             Some(_) if there(member) && member.doing != Doing::Degraded => {
                 "still there: adopted as it is"
             }
-            Some(spec) if remembers(spec, member, world) => "by its vendor's own resume",
+            Some(_) if chair::is_there(member) => "runs out of reach: left alone",
+            Some(spec) if remembers(spec, member, world) => match was_cut_off(session, member) {
+                true => "by its vendor's own resume, and told to go on",
+                false => "by its vendor's own resume",
+            },
             Some(_) if !has_begun(session, member) => "new",
             Some(spec) if !sits(raised, spec) => "goes on where it was",
             Some(_) => "its conversation is gone: told what is known of it",
@@ -87,9 +91,20 @@ fn remembers(spec: &Spec, member: &Member, world: &World) -> bool {
 }
 
 fn has_begun(session: &Session, member: &Member) -> bool {
+    own_session(session, member).is_some_and(|own| own.state().turn.number > 0)
+}
+
+/// Whether its program ended, or will be found to have ended, in the middle of a turn.
+fn was_cut_off(session: &Session, member: &Member) -> bool {
+    own_session(session, member).is_some_and(|own| match own.state().turn.open {
+        true => member.doing != Doing::Idle,
+        false => own.state().turn.outcome == Some(Outcome::CutOff),
+    })
+}
+
+fn own_session(session: &Session, member: &Member) -> Option<Session> {
     let dir = session.dir().join(MEMBERS).join(&member.name);
-    let own = Session::open(Arc::clone(session.disk()), &dir);
-    own.is_ok_and(|own| own.state().turn.number > 0)
+    Session::open(Arc::clone(session.disk()), &dir).ok()
 }
 
 impl Watcher<'_, '_> {
@@ -246,30 +261,30 @@ impl Watcher<'_, '_> {
         let Some(spec) = crew.spec(member).cloned() else {
             return Ok(At::Nowhere);
         };
-        first_words(&mut self.all, &self.around, crew, member, false)?;
+        first_words(&mut self.all, &self.around, crew, member, None)?;
         let agent = agent_of(&spec);
         let dir = self.all.session().session().dir().join(MEMBERS).join(&member.name);
         if !sits(&crew.raised, &spec) {
             let agent =
                 self.with_variables(crew, member, &spec).map_or(agent, |spec| agent_of(&spec));
-            return Ok(At::Loop(Box::new(Headless::new(dir, agent, spec.model.clone()))));
+            let own = Session::open(Arc::clone(self.around.home.disk()), &dir)?;
+            let scope = self.scope(&spec, member, &own)?;
+            return Ok(At::Loop(Box::new(Headless::new(dir, agent, spec.model.clone(), scope))));
         }
         let bench = match self.bench(crew, member, &spec) {
             Ok(bench) => bench,
             Err(why) => {
-                let name = member.name.clone();
-                let ended = MemberEnded {
-                    member: name,
-                    why: why.clone(),
-                    again_in_ms: None,
-                    degraded: true,
-                };
-                self.all.commit(ended)?;
+                self.unplaced(member, why)?;
                 return Ok(At::Nowhere);
             }
         };
         let own = self.own(&dir, &crew.raised.project)?;
-        let scope = Scope::new(&spec, &member.cwd, &own.session().session().id().to_string());
+        let scope = self.scope(&spec, member, own.session().session())?;
+        Ok(At::Terminal(Box::new(Chair::new(bench, own, scope))))
+    }
+
+    fn scope(&mut self, spec: &Spec, member: &Member, own: &Session) -> Result<Scope, Halt> {
+        let scope = Scope::new(spec, &member.cwd, &own.id().to_string());
         if scope.is_blind() {
             let what = format!(
                 "{}: what it writes can't be watched: {} is no git repository with a commit",
@@ -278,7 +293,28 @@ impl Watcher<'_, '_> {
             );
             self.all.warn(what)?;
         }
-        Ok(At::Terminal(Box::new(Chair::new(bench, own, scope))))
+        Ok(scope)
+    }
+
+    /// Nobody can watch over it. One that runs all the same is left alone.
+    fn unplaced(&mut self, member: &Member, why: String) -> Result<(), Halt> {
+        let seats = self.room.as_ref().and_then(|room| room.seats().ok()).unwrap_or_default();
+        let lives = seats.iter().any(|seat| seat.part == member.name && !seat.dead);
+        if !lives && !chair::is_there(member) {
+            return self.give_up(&member.name, why);
+        }
+        let what = Some(format!("it runs, but can't be watched over: {why}"));
+        if member.doing == Doing::Unreachable && member.what == what {
+            return Ok(());
+        }
+        let (member, doing) = (member.name.clone(), Doing::Unreachable);
+        self.all.commit(MemberSeen { member, doing, what }).map(drop)
+    }
+
+    pub(super) fn give_up(&mut self, member: &str, why: String) -> Result<(), Halt> {
+        let member = member.to_owned();
+        let ended = MemberEnded { member, why, again_in_ms: None, degraded: true };
+        self.all.commit(ended).map(drop)
     }
 
     fn bench(&mut self, crew: &Crew, member: &Member, spec: &Spec) -> Result<Bench, String> {
@@ -350,22 +386,22 @@ impl Watcher<'_, '_> {
     }
 }
 
-/// What a member is told first: its prompt, once for each beginning.
+/// What a member is told first: its prompt, once for each beginning. `order`: the id of the one that
+/// wants it to begin again.
 pub(super) fn first_words(
     all: &mut Supervisor<'_>,
     around: &Around<'_>,
     crew: &Crew,
     member: &Member,
-    again: bool,
+    order: Option<&str>,
 ) -> Result<(), Halt> {
     let Some(file) = crew.spec(member).and_then(|spec| spec.prompt.clone()) else { return Ok(()) };
     let session = all.session().session().dir().to_owned();
     let about = member.session.map(|id| id.to_string()).unwrap_or_default();
-    if member.prompted > 0 && !again {
+    if member.prompted > 0 && order.is_none() {
         return Ok(());
     }
-    let times = member.prompted.to_string();
-    let id = format!("{PROMPT}{}", &hash(&[CREW, &about, &times])[..16]);
+    let id = format!("{PROMPT}{}", &hash(&[CREW, &about, order.unwrap_or("0")])[..16]);
     match prompt(crew, &around.name, member, &file, &session) {
         Ok(text) => say(all, &id, &member.name, &text),
         Err(why) => all.warn(format!("{}: {why}", member.name)),

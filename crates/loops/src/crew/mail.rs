@@ -3,7 +3,7 @@
 //! `inbox/<member>/` takes what is for a member: a file of any name, written under another one
 //! (`.name`, `name.tmp`) and renamed. It is recorded under an id made of its name, its time and its
 //! content, and only then moved to `inbox/<member>/.taken/`. What there is no room for stays where it is until
-//! there is: nothing is dropped. For a member that is told by files, `mail/<member>/` gets one
+//! there is: nothing is dropped, and nobody who does not read keeps the others from being heard. For a member that is told by files, `mail/<member>/` gets one
 //! for each message, whole when it appears.
 //!
 //! A name may say who it is from and what it is about:
@@ -11,6 +11,7 @@
 //! `_INTERRUPT` and `_ATTENTION` are orders.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
@@ -21,13 +22,13 @@ use segue_core::{
     bridge::{LONGEST, PERSON},
     event::{Delivery, MessageDelivered, MessageFailed, MessageSent},
     inbox::Control,
-    state::{CrewMember as Member, MOST_WAITING},
+    state::CrewMember as Member,
 };
 use segue_journal::Disk;
 use segue_runner::{Halt, Supervisor};
 
 use super::CREW;
-use crate::bridge::RESERVED;
+use crate::bridge::has_room;
 
 /// Where files for members are put, and where those for members who read files are.
 pub(crate) const INBOX: &str = "inbox";
@@ -68,27 +69,61 @@ pub(crate) fn prepare(session: &Path, members: &[Member]) -> io::Result<()> {
     Ok(())
 }
 
+/// Something that is to be done, because a file says so.
+pub(crate) struct Order {
+    /// The file's.
+    pub(crate) id: String,
+    pub(crate) what: Control,
+    pub(crate) path: PathBuf,
+}
+
 /// Takes in what lies in the inboxes. What is returned is to be done.
-pub(crate) fn take_in(all: &mut Supervisor<'_>) -> Result<Vec<(Control, PathBuf)>, Halt> {
-    let (mut orders, mut new) = (Vec::new(), Vec::new());
-    // The journal remembers the last ids only. So what it has already, of a watcher that died before
-    // the file was moved, goes before anything else is recorded.
-    for letter in letters(all) {
-        match all.state().notes.taken_in.contains(&letter.id) {
-            true => orders.extend(one(all, letter)?),
-            false => new.push(letter),
+pub(crate) fn take_in(all: &mut Supervisor<'_>) -> Result<Vec<Order>, Halt> {
+    let mut orders = Vec::new();
+    for letter in letters(all, SETTLED) {
+        if is_known(all, &letter.id) || has_room(all.state(), &letter.to) {
+            orders.extend(one(all, letter)?);
         }
-    }
-    if !orders.is_empty() {
-        return Ok(orders);
-    }
-    for letter in new {
-        if all.state().bridge.waiting.len() >= MOST_WAITING - RESERVED {
-            break;
-        }
-        orders.extend(one(all, letter)?);
     }
     Ok(orders)
+}
+
+/// Moves what a watcher had recorded that died before the file was moved. The journal knows the last
+/// ids only: so this comes before anything else is recorded. What is returned is still to be done.
+pub(crate) fn settle(all: &mut Supervisor<'_>) -> Result<Vec<Order>, Halt> {
+    let mut orders = Vec::new();
+    // However young they seem by the clock as it is now.
+    for letter in letters(all, Duration::ZERO) {
+        if is_known(all, &letter.id) {
+            orders.extend(one(all, letter)?);
+        }
+    }
+    Ok(orders)
+}
+
+fn is_known(all: &Supervisor<'_>, id: &str) -> bool {
+    all.state().notes.taken_in.iter().any(|known| known == id)
+}
+
+/// What waits for somebody who is not there will not arrive.
+pub(crate) fn give_up(all: &mut Supervisor<'_>) -> Result<(), Halt> {
+    let Some(crew) = &all.state().crew else { return Ok(()) };
+    let mut lost: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for waiting in &all.state().bridge.waiting {
+        let to = &waiting.message.to;
+        if to != PERSON && crew.member(to).is_none() {
+            lost.entry(to.clone()).or_default().push(waiting.id.clone());
+        }
+    }
+    let left: Vec<String> = crew.left.clone();
+    for (to, messages) in lost {
+        let reason = match left.contains(&to) {
+            true => "it has left the crew".to_owned(),
+            false => format!("there is no member {to}"),
+        };
+        all.commit(MessageFailed { to, messages, reason })?;
+    }
+    Ok(())
 }
 
 /// A file that is a message, and whole.
@@ -101,8 +136,8 @@ struct Letter {
     text: String,
 }
 
-/// What lies in the inboxes, by member and name.
-fn letters(all: &Supervisor<'_>) -> Vec<Letter> {
+/// What lies in the inboxes unchanged for so long, by member and name.
+fn letters(all: &Supervisor<'_>, quiet: Duration) -> Vec<Letter> {
     let inbox = all.session().session().dir().join(INBOX);
     let mut found = Vec::new();
     for dir in sorted(&inbox).into_iter().filter(|path| path.is_dir()) {
@@ -111,9 +146,11 @@ fn letters(all: &Supervisor<'_>) -> Vec<Letter> {
             continue;
         }
         for path in sorted(&dir) {
-            let Some((text, time)) = whole(&path) else { continue };
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let id = format!("file-{}", &hash(&[&to, &name, &text, &time])[..16]);
+            let Some((text, time)) = whole(&path, quiet) else { continue };
+            let name = path.file_name().unwrap_or_default();
+            let parts = [to.as_bytes(), name.as_encoded_bytes(), text.as_bytes(), time.as_bytes()];
+            let id = format!("file-{}", &hash_bytes(&parts)[..16]);
+            let name = name.to_string_lossy().into_owned();
             found.push(Letter { id, to: to.clone(), path, name, text });
         }
     }
@@ -128,8 +165,8 @@ fn sorted(dir: &Path) -> Vec<PathBuf> {
 }
 
 /// The content of a file that is a message, and whole; and when it was written.
-fn whole(path: &Path) -> Option<(String, String)> {
-    let name = path.file_name()?.to_str()?;
+fn whole(path: &Path, quiet: Duration) -> Option<(String, String)> {
+    let name = path.file_name()?.to_string_lossy();
     let unfinished = [".tmp", ".part", ".swp", "~"].iter().any(|end| name.ends_with(end));
     let found = fs::symlink_metadata(path).ok()?;
     if name.starts_with('.') || unfinished || !found.is_file() {
@@ -137,7 +174,7 @@ fn whole(path: &Path) -> Option<(String, String)> {
     }
     let time = found.modified().ok()?;
     let age = SystemTime::now().duration_since(time).unwrap_or(SETTLED);
-    if age < SETTLED {
+    if age < quiet {
         return None;
     }
     let bytes = fs::read(path).ok()?;
@@ -145,12 +182,12 @@ fn whole(path: &Path) -> Option<(String, String)> {
 }
 
 /// Records a letter, once. An order's file goes when the order is done, any other one now.
-fn one(all: &mut Supervisor<'_>, letter: Letter) -> Result<Option<(Control, PathBuf)>, Halt> {
+fn one(all: &mut Supervisor<'_>, letter: Letter) -> Result<Option<Order>, Halt> {
     let Letter { id, to, path, name, text } = letter;
     let Named { from, topic } = named(&name);
     let text = text.trim();
     let member = to.clone();
-    let order = match topic.as_deref() {
+    let what = match topic.as_deref() {
         Some("_RESTART") => Some(Control::Restart { member, fresh: false }),
         Some("_INTERRUPT") => Some(Control::Interrupt { member }),
         Some("_ATTENTION") => {
@@ -160,14 +197,17 @@ fn one(all: &mut Supervisor<'_>, letter: Letter) -> Result<Option<(Control, Path
         _ => None,
     };
     // An interrupt may have something to say besides.
-    let says = !text.is_empty() && !matches!(topic.as_deref(), Some("_RESTART" | "_ATTENTION"));
-    if says && !all.state().notes.taken_in.contains(&id) {
+    let says = match &what {
+        None => true,
+        Some(order) => !text.is_empty() && matches!(order, Control::Interrupt { .. }),
+    };
+    if says && !is_known(all, &id) {
         record(all, &id, from, &to, text)?;
     }
-    if order.is_none() {
+    if what.is_none() {
         taken(&path);
     }
-    Ok(order.map(|order| (order, path)))
+    Ok(what.map(|what| Order { id, what, path }))
 }
 
 fn record(
@@ -177,13 +217,10 @@ fn record(
     to: &str,
     text: &str,
 ) -> Result<(), Halt> {
-    let wrong = match all.state().crew.as_ref().and_then(|crew| crew.member(to)) {
-        None if to == PERSON => None,
-        None => Some(format!("there is no member {to}")),
-        Some(_) if text.len() > LONGEST => {
-            Some(format!("too long: {} bytes, {LONGEST} at most", text.len()))
-        }
-        Some(_) => None,
+    let wrong = match text.len() {
+        0 => Some("it is empty".to_owned()),
+        length if length > LONGEST => Some(format!("too long: {length} bytes, {LONGEST} at most")),
+        _ => None,
     };
     let text = all.payload(text)?;
     let to = to.to_owned();
@@ -263,17 +300,25 @@ pub(crate) fn for_the_person(all: &mut Supervisor<'_>) -> Result<Vec<(String, St
 }
 
 pub(crate) fn hash(parts: &[&str]) -> String {
+    hash_bytes(&parts.iter().map(|part| part.as_bytes()).collect::<Vec<_>>())
+}
+
+fn hash_bytes(parts: &[&[u8]]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in parts {
         hasher.update(&(part.len() as u64).to_le_bytes());
-        hasher.update(part.as_bytes());
+        hasher.update(part);
     }
     hasher.finalize().to_hex().to_string()
 }
 
 #[cfg(test)]
 mod tests {
+    use segue_core::{event::MemberLeft, inbox::Message, state::MOST_WAITING};
+    use segue_journal::RealDisk;
+
     use super::*;
+    use crate::{bridge, crew::testing::Scene, tools};
 
     #[test]
     fn a_name_may_say_who_it_is_from_and_what_it_is_about() {
@@ -293,12 +338,117 @@ mod tests {
             std::fs::File::open(&path).unwrap().set_modified(then).unwrap();
             path
         };
-        assert_eq!(whole(&put("a.md", 5)).map(|(text, _)| text).as_deref(), Some("x"));
+        assert_eq!(whole(&put("a.md", 5), SETTLED).map(|(text, _)| text).as_deref(), Some("x"));
         for name in [".a.md", "a.md.tmp", "a.part"] {
-            assert_eq!(whole(&put(name, 5)), None, "{name}");
+            assert_eq!(whole(&put(name, 5), SETTLED), None, "{name}");
         }
         let young = dir.path().join("young");
         std::fs::write(&young, "x").unwrap();
-        assert_eq!(whole(&young), None);
+        assert_eq!(whole(&young, SETTLED), None);
+    }
+
+    const TWO: &str = "[[agents]]\nid = \"ada\"\nagent = \"claude\"\n\
+        [[agents]]\nid = \"bob\"\nagent = \"claude\"\n";
+
+    /// A file that has been there for a while.
+    fn put(scene: &Scene, to: &str, name: impl AsRef<Path>, text: &str) -> PathBuf {
+        let dir = scene.dir().join(INBOX).join(to);
+        fs::create_dir_all(&dir).unwrap();
+        let path = dir.join(name);
+        fs::write(&path, text).unwrap();
+        let then = SystemTime::now() - Duration::from_secs(5);
+        fs::File::open(&path).unwrap().set_modified(then).unwrap();
+        path
+    }
+
+    fn reasons(scene: &Scene) -> Vec<String> {
+        let dead = &scene.all.state().crew.as_ref().unwrap().dead;
+        dead.iter().map(|letter| format!("{}: {}", letter.to, letter.reason)).collect()
+    }
+
+    #[test]
+    fn who_does_not_read_takes_nobody_elses_room() {
+        let mut scene = Scene::new(TWO);
+        for number in 0..MOST_WAITING {
+            put(&scene, "ada", format!("{number:03}.md"), "words");
+        }
+        put(&scene, "bob", "hello.md", "hello");
+        let said = |to: &str, occasion: u64| {
+            let (from, to, text) = (PERSON.to_owned(), to.to_owned(), "words".to_owned());
+            Message::Said { from, to, text, occasion }
+        };
+        for (to, number) in [("ada", 1), ("bob", 2)] {
+            tools::put(&RealDisk, &scene.dir(), &said(to, number)).unwrap();
+        }
+        assert!(take_in(&mut scene.all).unwrap().is_empty());
+        bridge::take_in(&mut scene.all).unwrap();
+        assert_eq!((scene.waiting("ada"), scene.waiting("bob")), (116, 2));
+        // What there is no room for is where it was, and comes when there is.
+        let waiting = scene.all.state().bridge.waiting_for("ada");
+        let messages: Vec<String> = waiting.map(|one| one.id.clone()).collect();
+        let (to, by) = ("ada".to_owned(), Delivery::File);
+        scene.all.commit(MessageDelivered { to, messages, by }).unwrap();
+        bridge::take_in(&mut scene.all).unwrap();
+        take_in(&mut scene.all).unwrap();
+        assert_eq!(scene.waiting("ada"), 116);
+        assert!(scene.dir().join("inbox/ada/255.md").exists());
+    }
+
+    #[test]
+    fn what_is_for_somebody_who_is_not_there_is_a_dead_letter() {
+        let mut scene = Scene::new(TWO);
+        put(&scene, "nobody", "x.md", "is there anybody?");
+        take_in(&mut scene.all).unwrap();
+        // By the tool, just when it was taken out.
+        let said = Message::Said {
+            from: "ada".to_owned(),
+            to: "bob".to_owned(),
+            text: "are you there?".to_owned(),
+            occasion: 1,
+        };
+        tools::put(&RealDisk, &scene.dir(), &said).unwrap();
+        let left = MemberLeft { member: "bob".to_owned(), reason: "removed".to_owned() };
+        scene.all.commit(left).unwrap();
+        bridge::take_in(&mut scene.all).unwrap();
+        give_up(&mut scene.all).unwrap();
+        assert_eq!(
+            reasons(&scene),
+            ["bob: it has left the crew", "nobody: there is no member nobody"]
+        );
+        assert!(scene.all.state().bridge.waiting.is_empty());
+    }
+
+    #[test]
+    fn no_file_vanishes_and_none_lies_there_for_ever() {
+        use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+        let mut scene = Scene::new(TWO);
+        put(&scene, "ada", "empty.md", " \n");
+        put(&scene, "ada", "long.md", &"x".repeat(LONGEST + 1));
+        put(&scene, "ada", OsStr::from_bytes(b"gr\xfc\xdfe.md"), "hello");
+        take_in(&mut scene.all).unwrap();
+        assert_eq!(scene.waiting("ada"), 1);
+        let too_long = format!("ada: too long: {} bytes, {LONGEST} at most", LONGEST + 1);
+        assert_eq!(reasons(&scene), ["ada: it is empty", &too_long]);
+        assert_eq!(sorted(&scene.dir().join("inbox/ada")).len(), 1, "only .taken");
+        // An order needs no words.
+        put(&scene, "ada", "x__topic-_RESTART.md", "");
+        let orders = take_in(&mut scene.all).unwrap();
+        assert_eq!(orders[0].what, Control::Restart { member: "ada".to_owned(), fresh: false });
+        assert_eq!(reasons(&scene).len(), 2);
+    }
+
+    #[test]
+    fn what_was_recorded_and_not_moved_goes_before_anything_is_recorded() {
+        let mut scene = Scene::new(TWO);
+        let path = put(&scene, "bob", "z__topic-_INTERRUPT.md", "only once");
+        assert_eq!(take_in(&mut scene.all).unwrap().len(), 1);
+        let plain = put(&scene, "bob", "plain.md", "once too");
+        take_in(&mut scene.all).unwrap();
+        fs::rename(scene.dir().join("inbox/bob/.taken/plain.md"), &plain).unwrap();
+        put(&scene, "ada", "new.md", "not yet");
+        let orders = settle(&mut scene.all).unwrap();
+        assert_eq!(orders[0].what, Control::Interrupt { member: "bob".to_owned() });
+        assert_eq!((orders[0].path == path, plain.exists()), (true, false));
+        assert_eq!((scene.waiting("bob"), scene.waiting("ada")), (2, 0));
     }
 }

@@ -3,7 +3,7 @@
 use segue_core::{
     Draft,
     bridge::PERSON,
-    event::{MemberEnded, MemberLeft, MessageFailed, MessageSent, Reason, Start as How},
+    event::{CrewEnding, MemberEnded, MemberLeft, MemberRestarted, MessageSent, Reason},
     inbox::{Control, Message},
     state::{Crew, CrewMember as Member},
 };
@@ -23,35 +23,46 @@ impl Watcher<'_, '_> {
                 Message::Stop { .. } => Control::Down,
                 _ => continue,
             };
-            // Whoever raises the crew again must not find that it is to go down.
             if order == Control::Down {
-                keep::done_with(&self.all, &waiting)?;
+                let crew = self.all.state().crew.as_ref();
+                let by = crew.filter(|crew| !crew.ending).and_then(|crew| crew.ended_by.as_ref());
+                // Whoever raises the crew again must not find that it is to go down.
+                if by == Some(&waiting.id) {
+                    keep::done_with(&self.all, &waiting)?;
+                    continue;
+                }
+                self.all.commit(CrewEnding { order: Some(waiting.id.clone()) })?;
                 return self.down().map(Some);
             }
-            self.obey(order)?;
+            self.obey(order, &waiting.id)?;
             keep::done_with(&self.all, &waiting)?;
         }
         Ok(None)
     }
 
-    pub(super) fn obey(&mut self, order: Control) -> Result<(), Halt> {
+    /// Does what is wanted. `id` is the order's own: whoever died in the middle of it left that in the
+    /// journal, and nothing is done or said twice.
+    pub(super) fn obey(&mut self, order: Control, id: &str) -> Result<(), Halt> {
         let Some(crew) = self.crew() else { return Ok(()) };
         match order {
             Control::Add { member, role } => self.add(&crew, &member, &role),
             Control::Remove { member } => self.remove(&crew, &member),
-            Control::Restart { member, fresh } => self.restart(&crew, &member, fresh),
+            Control::Restart { member, fresh } => self.restart(&crew, &member, fresh, id),
             Control::Interrupt { member } => {
                 self.interrupt(&crew, &member);
                 Ok(())
             }
-            Control::Attention { from, text } => {
+            Control::Attention { from, text } if !self.is_known(id) => {
                 let text = self.all.payload(&text)?;
-                let id = format!("attention-{}", self.all.state().seq);
                 let sent = MessageSent { from, to: PERSON.to_owned(), text };
                 self.all.commit(Draft::from(sent).about(id)).map(drop)
             }
-            Control::Down | Control::Unknown => Ok(()),
+            Control::Attention { .. } | Control::Down | Control::Unknown => Ok(()),
         }
+    }
+
+    fn is_known(&self, id: &str) -> bool {
+        self.all.state().notes.taken_in.iter().any(|known| known == id)
     }
 
     pub(super) fn interrupt(&mut self, crew: &Crew, name: &str) {
@@ -59,6 +70,7 @@ impl Watcher<'_, '_> {
         match self.members.get_mut(name) {
             Some(At::Terminal(chair)) => {
                 if let (Some(pane), Some(room)) = (&member.pane, &self.room) {
+                    let _ = room.leave_mode(pane);
                     let _ = room.keys(pane, chair.bench.manners().interrupt);
                     chair.interrupted = true;
                 }
@@ -68,34 +80,31 @@ impl Watcher<'_, '_> {
         }
     }
 
-    /// Ends a member and starts it again: where it was, or with nothing but its prompt.
-    pub(super) fn restart(&mut self, crew: &Crew, name: &str, fresh: bool) -> Result<(), Halt> {
+    /// Ends a member. At the next look it is started again: where it was, or with nothing but its
+    /// prompt.
+    fn restart(&mut self, crew: &Crew, name: &str, fresh: bool, id: &str) -> Result<(), Halt> {
         let Some(member) = crew.member(name) else { return Ok(()) };
-        match (self.members.get_mut(name), &self.room) {
-            (Some(At::Terminal(chair)), Some(room)) => {
-                chair.end(&mut self.all, room, member, "restarted", true)?;
-                let Some(crew) = self.all.state().crew.clone() else { return Ok(()) };
-                let Some(member) = crew.member(name) else { return Ok(()) };
-                if fresh {
-                    join::first_words(&mut self.all, &self.around, &crew, member, true)?;
+        if !self.is_known(id) {
+            match (self.members.get_mut(name), &self.room) {
+                (Some(At::Terminal(chair)), Some(room)) => {
+                    chair.end(&mut self.all, room, member, "restarted", true)?;
                 }
-                let how = fresh.then_some(How::New);
-                chair.start(&mut self.all, &self.around, room, member, how)
-            }
-            (Some(At::Loop(headless)), _) => {
-                headless.end();
-                headless.begin_afresh(fresh);
-                if fresh {
-                    join::first_words(&mut self.all, &self.around, crew, member, true)?;
+                (Some(At::Loop(headless)), _) => {
+                    headless.end(&mut self.all, member)?;
+                    ended(&mut self.all, name, "restarted")?;
                 }
-                ended(&mut self.all, name, "restarted")
+                _ => {
+                    ended(&mut self.all, name, "restarted")?;
+                    let at = self.place(crew, member)?;
+                    self.members.insert(name.to_owned(), at);
+                }
             }
-            _ => {
-                ended(&mut self.all, name, "restarted")?;
-                let at = self.place(crew, member)?;
-                self.members.insert(name.to_owned(), at);
-                Ok(())
-            }
+            let restarted = MemberRestarted { member: name.to_owned(), fresh };
+            self.all.commit(Draft::from(restarted).about(id))?;
+        }
+        match fresh {
+            true => join::first_words(&mut self.all, &self.around, crew, member, Some(id)),
+            false => Ok(()),
         }
     }
 
@@ -103,12 +112,6 @@ impl Watcher<'_, '_> {
         let Some(member) = crew.member(name) else { return Ok(()) };
         self.end_one(member, "removed")?;
         self.members.remove(name);
-        let waiting = self.all.state().bridge.waiting_for(name);
-        let messages: Vec<String> = waiting.map(|one| one.id.clone()).collect();
-        if !messages.is_empty() {
-            let reason = "it has left the crew".to_owned();
-            self.all.commit(MessageFailed { to: name.to_owned(), messages, reason })?;
-        }
         let left = MemberLeft { member: name.to_owned(), reason: "removed".to_owned() };
         self.all.commit(left).map(drop)
     }
@@ -120,15 +123,22 @@ impl Watcher<'_, '_> {
                 chair.close(self.around.number, member)
             }
             (Some(At::Loop(headless)), _) => {
-                headless.end();
+                headless.end(&mut self.all, member)?;
                 ended(&mut self.all, &member.name, why)
             }
             _ => Ok(()),
         }
     }
 
-    /// Ends everybody. All of it can be brought back.
+    /// Ends everybody. All of it can be brought back. That it is to be done is recorded before.
     pub(super) fn down(&mut self) -> Result<End, Halt> {
+        let session = self.all.session().session();
+        for waiting in inbox::waiting(&**session.disk(), session.dir())? {
+            let down = Message::Crew { order: Control::Down };
+            if waiting.message == down || matches!(waiting.message, Message::Stop { .. }) {
+                keep::done_with(&self.all, &waiting)?;
+            }
+        }
         for member in self.crew().map(|crew| crew.members).unwrap_or_default() {
             self.end_one(&member, "crew down")?;
         }
@@ -144,7 +154,7 @@ impl Watcher<'_, '_> {
     pub(super) fn leave(&mut self) {
         for at in self.members.values_mut() {
             if let At::Loop(headless) = at {
-                headless.end();
+                headless.stop();
             }
         }
     }

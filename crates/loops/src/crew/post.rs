@@ -16,7 +16,10 @@ use segue_core::{
     event::{Delivery, MessageDelivered, MessageFailed, MessagePosted},
     state::{CrewMember as Member, Posted, Waiting},
 };
-use segue_runner::{Halt, Supervisor, tmux::seat::Room};
+use segue_runner::{
+    Halt, Supervisor,
+    tmux::seat::{Room, harmless},
+};
 
 use super::{CREW, bench::Heard, chair::Chair, record};
 
@@ -45,6 +48,25 @@ pub(crate) struct Typed {
     at: Instant,
     entered: Option<Instant>,
     enters: u32,
+    /// Its reader was seen at work since we have sent it off.
+    worked: bool,
+    /// It is certain that nothing was typed, and why.
+    untyped: Option<String>,
+}
+
+impl Typed {
+    fn new(text: String, entered: Option<Instant>, untyped: Option<String>) -> Self {
+        Self { text, at: Instant::now(), entered, enters: 0, worked: false, untyped }
+    }
+
+    /// How long ago it was sent off.
+    pub(crate) fn since_enter(&self) -> Option<Duration> {
+        self.entered.map(|at| at.elapsed())
+    }
+
+    fn is_late(&self) -> bool {
+        self.since_enter().is_some_and(|since| since > PATIENCE)
+    }
 }
 
 /// Types in what waits for a member, and sees to it that it arrives.
@@ -65,9 +87,17 @@ pub(crate) fn attend(
         }
         None if chair.is_ready() => {
             let batch = batch(all, &member.name)?;
-            match batch.messages.is_empty() {
-                true => Ok(()),
-                false => put(chair, all, room, (member, pane), batch),
+            if batch.messages.is_empty() {
+                return Ok(());
+            }
+            // Whatever is wrong with our own books: what stands there is not typed again.
+            let conversation = member.vendor_session.as_deref();
+            match chair.bench.heard(&member.cwd, conversation, &batch.messages) {
+                Heard::These(messages) if !messages.is_empty() => {
+                    let (to, by) = (member.name.clone(), Delivery::Prompt);
+                    all.commit(MessageDelivered { to, messages, by }).map(drop)
+                }
+                _ => put(chair, all, room, (member, pane), batch),
             }
         }
         None => Ok(()),
@@ -101,7 +131,7 @@ fn batch(all: &Supervisor<'_>, name: &str) -> Result<Batch, Halt> {
             break;
         }
     }
-    Ok(Batch { text: texts.join("\n\n"), messages, attempt: 1 })
+    Ok(Batch { text: harmless(&texts.join("\n\n")), messages, attempt: 1 })
 }
 
 /// A message as it is typed: what the crew itself has to say is said as it is.
@@ -117,7 +147,7 @@ fn text_of(all: &Supervisor<'_>, waiting: &Waiting) -> Result<String, Halt> {
 fn text_again(all: &Supervisor<'_>, posted: &Posted) -> Result<String, Halt> {
     let these = all.state().bridge.waiting.iter().filter(|one| posted.messages.contains(&one.id));
     let texts = these.map(|one| text_of(all, one)).collect::<Result<Vec<_>, _>>()?;
-    Ok(texts.join("\n\n"))
+    Ok(harmless(&texts.join("\n\n")))
 }
 
 /// Before a member is started again: what it has been told is recorded as told.
@@ -144,12 +174,16 @@ fn put(
     batch: Batch,
 ) -> Result<(), Halt> {
     let Batch { text, messages, attempt } = batch;
-    chair.scope.begins();
+    chair.scope.begins(all, &member.name)?;
     all.commit(MessagePosted { to: member.name.clone(), messages, attempt })?;
     // A pane that is gone is seen at the next look.
-    let _ = room.paste(pane, &text);
+    let untyped = match room.paste(&member.name, pane, &text) {
+        Ok(true) => None,
+        Ok(false) => Some("its terminal took nothing".to_owned()),
+        Err(error) => Some(error.to_string()),
+    };
     chair.said.clone_from(&text);
-    chair.typed = Some(Typed { text, at: Instant::now(), entered: None, enters: 0 });
+    chair.typed = Some(Typed::new(text, None, untyped));
     Ok(())
 }
 
@@ -163,14 +197,23 @@ fn follow(
     pane: &str,
 ) -> Result<(), Halt> {
     let conversation = member.vendor_session.as_deref();
-    let known = chair.bench.heard(&member.cwd, conversation, &[]) != Heard::CantTell;
-    if chair.typed.is_none() && known {
+    if chair.typed.is_none() && chair.bench.keeps_record() {
         // Somebody else has typed it, or was about to: it may still stand in the input.
-        let (text, now) = (text_again(all, posted)?, Instant::now());
-        chair.typed = Some(Typed { text, at: now, entered: Some(now), enters: 0 });
+        let text = text_again(all, posted)?;
+        chair.typed = Some(Typed::new(text, Some(Instant::now()), None));
     }
-    if press_enter(chair, room, pane) {
+    if let Some(why) = chair.typed.as_ref().and_then(|typed| typed.untyped.clone()) {
+        return match chair.is_ready() {
+            true => again(chair, all, room, (member, pane), posted, &why),
+            false => Ok(()),
+        };
+    }
+    if press_enter(chair, room, &member.name, pane) {
         return Ok(());
+    }
+    let busy = chair.sight == Sight::Busy;
+    if let Some(typed) = chair.typed.as_mut().filter(|typed| typed.entered.is_some()) {
+        typed.worked |= busy && typed.enters > 0;
     }
     if chair.read_at.is_some_and(|at| at.elapsed() < READING) {
         return Ok(());
@@ -186,13 +229,13 @@ fn follow(
             Some(typed) if typed.entered.is_some() => arrived(chair, all, member, posted),
             Some(_) => Ok(()),
         },
-        Heard::These(_) => missing(chair, all, room, member, posted, pane),
+        Heard::These(_) => missing(chair, all, room, (member, pane), posted),
     }
 }
 
 /// The Enter after a paste, and once more where it was not taken. Whether there is nothing to do
 /// but wait.
-fn press_enter(chair: &mut Chair, room: &Room, pane: &str) -> bool {
+fn press_enter(chair: &mut Chair, room: &Room, name: &str, pane: &str) -> bool {
     let manners = chair.bench.manners();
     let screen = Screen { text: &chair.screen, title: &chair.title };
     let Some(typed) = &mut chair.typed else { return false };
@@ -206,11 +249,11 @@ fn press_enter(chair: &mut Chair, room: &Room, pane: &str) -> bool {
                 && chair.bench.unsent(&screen, first) == Some(true)
         }
     };
-    // It would answer the question.
-    if !due || matches!(chair.sight, Sight::Waiting(_)) {
+    // It would answer the question, or go to what a person is looking at.
+    if !due || chair.in_mode || matches!(chair.sight, Sight::Waiting(_)) {
         return typed.entered.is_none();
     }
-    if room.keys(pane, &["Enter"]).is_ok() {
+    if room.enter(name, pane).is_ok_and(|pressed| pressed) {
         typed.entered = Some(Instant::now());
         typed.enters += 1;
     }
@@ -225,7 +268,7 @@ fn arrived(
 ) -> Result<(), Halt> {
     chair.typed = None;
     match chair.bench.remembers() {
-        true => chair.read(all, member, false)?,
+        true => chair.read(all, member, None)?,
         false => {
             let (text, messages) = (text_again(all, posted)?, posted.messages.clone());
             record::told(&mut chair.own, &member.name, &text, messages)?;
@@ -240,19 +283,38 @@ fn missing(
     chair: &mut Chair,
     all: &mut Supervisor<'_>,
     room: &Room,
-    member: &Member,
+    (member, pane): (&Member, &str),
     posted: &Posted,
-    pane: &str,
 ) -> Result<(), Halt> {
-    let since = chair.typed.as_ref().and_then(|typed| typed.entered);
-    let late = since.is_some_and(|at| at.elapsed() > PATIENCE);
-    if !chair.is_ready() || !late {
+    if !chair.is_ready() || !chair.typed.as_ref().is_some_and(Typed::is_late) {
         return Ok(());
     }
+    // A person may have turned to another conversation just before: it is looked for there first.
+    if chair.turned(all, member)? {
+        chair.read_at = None;
+        return Ok(());
+    }
+    // Nobody knows where to look, and it went to work on something.
+    let lost = member.vendor_session.is_none() && chair.bench.remembers();
+    if lost && chair.typed.as_ref().is_some_and(|typed| typed.worked) {
+        return arrived(chair, all, member, posted);
+    }
+    let why = format!("typed in {MOST_ATTEMPTS} times, and never seen in its conversation");
+    again(chair, all, room, (member, pane), posted, &why)
+}
+
+/// Types it in once more, or gives it up where that was done often enough.
+fn again(
+    chair: &mut Chair,
+    all: &mut Supervisor<'_>,
+    room: &Room,
+    (member, pane): (&Member, &str),
+    posted: &Posted,
+    why: &str,
+) -> Result<(), Halt> {
     if posted.attempt >= MOST_ATTEMPTS {
         chair.typed = None;
-        let why = format!("typed in {MOST_ATTEMPTS} times, and never seen in its conversation");
-        return failed(all, member, posted, &why);
+        return failed(all, member, posted, why);
     }
     let _ = room.keys(pane, chair.bench.manners().clear);
     let (messages, attempt) = (posted.messages.clone(), posted.attempt + 1);

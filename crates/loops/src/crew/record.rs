@@ -7,7 +7,7 @@
 
 use segue_agents::vendor::{History, LastTurn};
 use segue_core::{
-    Draft, State,
+    Draft,
     bridge::shown_in,
     event::{Body, Cause, Outcome, TextWritten, TurnStarted},
 };
@@ -15,15 +15,15 @@ use segue_runner::{Halt, Supervisor};
 
 use super::PACKET;
 
-/// Records what is new in a conversation. `over`: nothing more comes for the last turn.
+/// Records what is new in a conversation. `over`: nothing more comes for the last turn, and why.
 pub(crate) fn conversation(
     member: &mut Supervisor<'_>,
     id: &str,
     history: &History,
     waiting: &[String],
-    over: bool,
+    over: Option<Outcome>,
 ) -> Result<(), Halt> {
-    let known = recorded(member.state(), id);
+    let known = recorded(member, id)?;
     let last = (history.prompts > 0).then_some(&history.last);
     for (turn, place) in history.earlier.iter().chain(last).zip(1u64..) {
         if place < known {
@@ -38,9 +38,9 @@ pub(crate) fn conversation(
             wrote(member, text)?;
         }
     }
-    match over && member.state().turn.open {
-        true => member.end_turn(Outcome::Finished),
-        false => Ok(()),
+    match over.filter(|_| member.state().turn.open) {
+        Some(outcome) => member.end_turn(outcome),
+        None => Ok(()),
     }
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn told(
     if member.state().turn.open {
         member.end_turn(Outcome::Finished)?;
     }
-    let place = recorded(member.state(), id) + 1;
+    let place = recorded(member, id)? + 1;
     start(member, id, place, prompt, messages)
 }
 
@@ -70,9 +70,22 @@ pub(crate) fn answered(member: &mut Supervisor<'_>, seen: &str) -> Result<(), Ha
 }
 
 /// How many turns of a conversation are in the journal.
-fn recorded(state: &State, id: &str) -> u64 {
-    let last = state.turn.question.as_deref().and_then(|question| question.rsplit_once('#'));
-    last.filter(|(of, _)| *of == id).and_then(|(_, place)| place.parse().ok()).unwrap_or(0)
+fn recorded(member: &Supervisor<'_>, id: &str) -> Result<u64, Halt> {
+    let place = |question: &str| -> Option<u64> {
+        question.rsplit_once('#').filter(|(of, _)| *of == id)?.1.parse().ok()
+    };
+    let Some(last) = member.state().turn.question.as_deref() else { return Ok(0) };
+    if let Some(place) = place(last) {
+        return Ok(place);
+    }
+    // A person may have turned to another one, and back again.
+    for event in member.session().session().newest_first()? {
+        let turn = matches!(event.body, Body::TurnStarted(_));
+        if let Some(place) = event.id.as_deref().filter(|_| turn).and_then(place) {
+            return Ok(place);
+        }
+    }
+    Ok(0)
 }
 
 fn begin(

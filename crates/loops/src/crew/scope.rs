@@ -1,11 +1,14 @@
 //! Where a member may write: looked at while it works, and when it has finished a turn.
 //!
-//! Snapshots tell what has changed since the turn began. Where several work in one directory, nobody
-//! can tell who it was: then a file is only out of bounds if none of those at work may write it. What
-//! is undone is kept first, as a commit under `refs/segue/`.
+//! A snapshot of when the turn began tells what has changed since. Which one that is stands in the
+//! journal, with everybody who was at work in the same directory since then: so whoever takes the
+//! watcher's place looks at the same. Where several work in one directory, nobody can tell who it
+//! was: then a file is only out of bounds if none of them may write it. What is undone is kept first,
+//! as a commit under `refs/segue/`.
+//!
+//! Where nobody watched to the end, a person may have been at work meanwhile: then it is only told.
 
 use std::{
-    collections::BTreeSet,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -13,8 +16,8 @@ use std::{
 use globset::{Glob, GlobSet, GlobSetBuilder};
 use segue_core::{
     crew::Spec,
-    event::{Doing, ScopeBroken, WarningRaised},
-    state::{Crew, CrewMember as Member},
+    event::{ScopeBroken, ScopeClosed, ScopeOpened, WarningRaised},
+    state::{Bounds, Crew, CrewMember as Member},
 };
 use segue_runner::{Halt, Supervisor};
 use segue_workspace::{Opened, Snapshots};
@@ -29,10 +32,9 @@ const MOST_PATHS: usize = 50;
 pub(crate) struct Scope {
     snapshots: Option<Snapshots>,
     prefix: String,
-    /// As it was when the turn began.
-    base: Option<String>,
     looked: Option<Instant>,
-    told: BTreeSet<String>,
+    /// Whether the member was seen at work by us.
+    saw: bool,
     wished: bool,
 }
 
@@ -56,98 +58,99 @@ impl Scope {
     }
 
     /// A turn begins, or is about to.
-    pub(crate) fn begins(&mut self) {
-        if let Some(snapshots) = self.snapshots.as_ref().filter(|_| self.base.is_none()) {
-            self.base = snapshots.take_unnamed().ok().map(|taken| taken.commit);
-            self.told.clear();
-            self.looked = Some(Instant::now());
+    pub(crate) fn begins(&mut self, all: &mut Supervisor<'_>, member: &str) -> Result<(), Halt> {
+        self.saw = true;
+        if bounds(all, member).is_some() {
+            return Ok(());
         }
+        let Some(Ok(taken)) = self.snapshots.as_ref().map(Snapshots::take_unnamed) else {
+            return Ok(());
+        };
+        self.looked = Some(Instant::now());
+        all.note(ScopeOpened { member: member.to_owned(), base: taken.commit }).map(drop)
     }
 
-    /// Whether it is time to look.
-    fn is_due(&self, over: bool) -> bool {
-        self.base.is_some() && (over || self.looked.is_none_or(|at| at.elapsed() >= LOOK))
-    }
-
-    /// Looks, and undoes what the roster says is to be undone.
+    /// Looks, and undoes what the roster says is to be undone. `over`: for the last time, since the
+    /// turn or its program has ended.
     pub(crate) fn look(
         &mut self,
         all: &mut Supervisor<'_>,
         member: &Member,
         over: bool,
     ) -> Result<(), Halt> {
-        if !self.is_due(over) {
-            return Ok(());
-        }
+        self.saw |= !over;
+        let due = over || self.looked.is_none_or(|at| at.elapsed() >= LOOK);
+        let Some(bounds) = bounds(all, &member.name).filter(|_| due) else { return Ok(()) };
         self.looked = Some(Instant::now());
-        let Some(crew) = all.state().crew.clone() else { return Ok(()) };
-        let broken = self.broken(all, &crew, member)?;
-        if over {
-            self.base = None;
+        if let Some(broken) = self.broken(all, member, &bounds)? {
+            all.commit(broken)?;
         }
-        match broken {
-            Some(broken) => all.commit(broken).map(drop),
-            None => Ok(()),
+        match over {
+            true => all.note(ScopeClosed { member: member.name.clone() }).map(drop),
+            false => Ok(()),
         }
     }
 
     fn broken(
-        &mut self,
+        &self,
         all: &mut Supervisor<'_>,
-        crew: &Crew,
         member: &Member,
+        bounds: &Bounds,
     ) -> Result<Option<ScopeBroken>, Halt> {
-        let (Some(snapshots), Some(base)) = (&self.snapshots, self.base.clone()) else {
+        let (Some(snapshots), Some(crew)) = (&self.snapshots, &all.state().crew) else {
             return Ok(None);
         };
-        let Ok((_, changes, _)) = snapshots.differs(&base, 1000) else { return Ok(None) };
-        let at_work: Vec<&Member> = crew.members.iter().filter(|one| shares(one, member)).collect();
-        let allowed: Vec<Option<GlobSet>> =
-            at_work.iter().map(|one| crew.spec(one).and_then(|spec| globs(&spec.write))).collect();
+        let Ok((_, changes, _)) = snapshots.differs(&bounds.base, 1000) else { return Ok(None) };
         let below = member.cwd.strip_prefix(snapshots.top()).unwrap_or(Path::new(""));
-        let outside = |path: &Path| {
-            let inner = path.strip_prefix(below).unwrap_or(path);
-            allowed.iter().all(|globs| globs.as_ref().is_some_and(|globs| !globs.is_match(inner)))
-        };
+        let outside = outside(crew, bounds);
+        let told = |path: &Path| bounds.told.iter().any(|told| **told == *path.to_string_lossy());
         let paths: Vec<PathBuf> = changes
             .into_iter()
             .map(|change| change.path)
-            .filter(|path| outside(path) && !self.told.contains(&*path.to_string_lossy()))
+            .filter(|path| outside(path.strip_prefix(below).unwrap_or(path)) && !told(path))
             .collect();
         if paths.is_empty() {
             return Ok(None);
         }
-        let enforce = crew.spec(member).is_some_and(|spec| spec.enforce);
+        let enforce = self.saw && crew.spec(member).is_some_and(|spec| spec.enforce);
         let name = format!("{}scope", self.prefix);
-        let (kept, undone) = match enforce {
+        let (kept_in, undone) = match enforce {
             false => (None, false),
             true => {
                 // Somebody's files are about to change: whoever looks later is to know by whom.
                 let message = format!("{} files out of bounds are put back", paths.len());
                 all.commit(WarningRaised { message })?;
-                match snapshots.restore_some(&base, &name, &|path| paths.contains(&path.into())) {
+                let these = |path: &Path| paths.iter().any(|one| one == path);
+                match snapshots.restore_some(&bounds.base, &name, &these) {
                     Ok(restored) => (Some(restored.safety.commit), true),
                     Err(_) => (None, false),
                 }
             }
         };
-        let shown: Vec<String> =
-            paths.iter().map(|path| path.to_string_lossy().into_owned()).collect();
-        if !undone {
-            self.told.extend(shown.iter().cloned());
-        }
+        let shown = paths.iter().map(|path| path.to_string_lossy().into_owned());
         Ok(Some(ScopeBroken {
-            members: at_work.iter().map(|one| one.name.clone()).collect(),
-            paths: shown.into_iter().take(MOST_PATHS).collect(),
+            members: bounds.with.iter().map(|(name, _)| name.clone()).collect(),
+            turn_of: member.name.clone(),
+            paths: shown.take(MOST_PATHS).collect(),
             undone,
-            kept_in: kept,
+            kept_in,
         }))
     }
 }
 
-/// Who may have written in the same directory meanwhile.
-fn shares(one: &Member, member: &Member) -> bool {
-    one.name == member.name || (one.cwd == member.cwd && one.doing == Doing::Busy)
+fn bounds(all: &Supervisor<'_>, member: &str) -> Option<Bounds> {
+    all.state().crew.as_ref()?.member(member)?.bounds.clone()
+}
+
+/// Which paths none of those at work may write. Whoever is in the roster no more may have been
+/// allowed anything.
+fn outside(crew: &Crew, bounds: &Bounds) -> impl Fn(&Path) -> bool + use<> {
+    let spec = |role: &str| crew.roster().spec(role);
+    let allowed: Vec<Option<GlobSet>> =
+        bounds.with.iter().map(|(_, role)| globs(&spec(role)?.write)).collect();
+    move |path| {
+        allowed.iter().all(|globs| globs.as_ref().is_some_and(|globs| !globs.is_match(path)))
+    }
 }
 
 /// A path means all that is below it.
@@ -169,7 +172,10 @@ fn globs(words: &[String]) -> Option<GlobSet> {
 
 #[cfg(test)]
 mod tests {
+    use segue_core::event::Doing;
+
     use super::*;
+    use crate::crew::testing::Scene;
 
     #[test]
     fn a_path_means_all_below_it_and_a_glob_what_it_says() {
@@ -184,5 +190,95 @@ mod tests {
             assert_eq!(set.is_match(path), inside, "{path}");
         }
         assert!(globs(&[]).is_none());
+    }
+
+    const PAIR: &str = "[[agents]]\nid = \"coder\"\nagent = \"claude\"\nwrite = [\"src\"]\n\
+        enforce = true\n[[agents]]\nid = \"tester\"\nagent = \"claude\"\nwrite = [\"tests\"]\n";
+
+    fn scope(scene: &Scene, name: &str) -> Scope {
+        let member = scene.member(name);
+        let crew = scene.all.state().crew.as_ref().unwrap();
+        Scope::new(crew.spec(&member).unwrap(), &member.cwd, name)
+    }
+
+    fn write(scene: &Scene, path: &str) {
+        let path = scene.project.join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "words\n").unwrap();
+    }
+
+    fn look(scope: &mut Scope, scene: &mut Scene, over: bool) {
+        let member = scene.member("coder");
+        scope.look(&mut scene.all, &member, over).unwrap();
+    }
+
+    fn broken(scene: &Scene) -> Vec<ScopeBroken> {
+        let one = |body| match body {
+            segue_core::Body::ScopeBroken(broken) => broken,
+            other => panic!("{other:?}"),
+        };
+        scene.events("scope.broken").into_iter().map(one).collect()
+    }
+
+    #[test]
+    fn what_another_was_allowed_to_write_meanwhile_is_left_alone() {
+        let mut scene = Scene::new(PAIR);
+        scene.repository();
+        let mut coder = scope(&scene, "coder");
+        coder.begins(&mut scene.all, "coder").unwrap();
+        // A whole turn of the other one, between two looks.
+        scene.sees("tester", Doing::Busy);
+        write(&scene, "tests/a.rs");
+        scene.sees("tester", Doing::Idle);
+        write(&scene, "src/a.rs");
+        look(&mut coder, &mut scene, true);
+        assert!(broken(&scene).is_empty() && scene.project.join("tests/a.rs").exists());
+
+        // The next turn is its own again.
+        coder.begins(&mut scene.all, "coder").unwrap();
+        write(&scene, "tests/b.rs");
+        look(&mut coder, &mut scene, true);
+        let found = broken(&scene);
+        assert_eq!((&found[0].members[..], found[0].undone), (&["coder".to_owned()][..], true));
+        assert!(!scene.project.join("tests/b.rs").exists());
+        assert!(scene.project.join("tests/a.rs").exists());
+    }
+
+    #[test]
+    fn whoever_takes_over_looks_at_the_same_and_undoes_only_what_it_saw() {
+        let mut scene = Scene::new(PAIR);
+        scene.repository();
+        scope(&scene, "coder").begins(&mut scene.all, "coder").unwrap();
+        write(&scene, "out.txt");
+        // It has ended, whenever that was: a person may have been here since.
+        look(&mut scope(&scene, "coder"), &mut scene, true);
+        assert_eq!(broken(&scene)[0].paths, ["out.txt"]);
+        assert!(!broken(&scene)[0].undone && scene.project.join("out.txt").exists());
+
+        scope(&scene, "coder").begins(&mut scene.all, "coder").unwrap();
+        write(&scene, "more.txt");
+        // It is still at work.
+        let mut next = scope(&scene, "coder");
+        look(&mut next, &mut scene, false);
+        assert!(broken(&scene)[1].undone && !scene.project.join("more.txt").exists());
+        assert!(scene.project.join("out.txt").exists(), "of an earlier turn");
+        look(&mut next, &mut scene, true);
+        assert_eq!(broken(&scene).len(), 2);
+    }
+
+    #[test]
+    fn what_is_only_told_is_told_once() {
+        let mut scene = Scene::new(&PAIR.replace("enforce = true\n", ""));
+        scene.repository();
+        let mut coder = scope(&scene, "coder");
+        coder.begins(&mut scene.all, "coder").unwrap();
+        write(&scene, "out.txt");
+        std::fs::remove_file(scene.project.join("kept.txt")).unwrap();
+        coder.looked = None;
+        look(&mut coder, &mut scene, false);
+        look(&mut coder, &mut scene, true);
+        assert_eq!(broken(&scene).len(), 1);
+        assert_eq!(broken(&scene)[0].paths, ["kept.txt", "out.txt"]);
+        assert!(!broken(&scene)[0].undone && scene.project.join("out.txt").exists());
     }
 }

@@ -9,12 +9,15 @@ use segue_agents::{terminal::Sight, vendor::Conversation};
 use segue_core::{
     Permission,
     crew::Layout,
-    event::{AgentStarted, Draft, Entry, MemberStarted, MemberStarting, Reason, Start as How},
+    event::{
+        AgentStarted, Draft, Entry, MemberStarted, MemberStarting, Outcome, Reason, Start as How,
+    },
     state::CrewMember as Member,
 };
 use segue_runner::{
     Halt, Supervisor,
     order::{self, Order},
+    process,
     supervisor::stop,
     tmux::seat::{Place, Room, Seat},
 };
@@ -24,23 +27,34 @@ use super::{
     bench::Start,
     brief,
     chair::{Chair, window_of},
-    mark_of, post,
+    mail, mark_of, post, say,
 };
 
 /// How long a pane may take to ask for its order.
 const SEATING: Duration = Duration::from_secs(20);
 
+/// After so many resumes in a row that came to nothing, the conversation counts as gone.
+const MOST_IN_VAIN: u32 = 2;
+
+/// How the ids begin of what is said to somebody who was cut off.
+const CUT_OFF: &str = "cut-off-";
+
+const WAS_CUT_OFF: &str = "Your program was ended in the middle of your work, and this is your own \
+                           conversation again. See what was done already, and go on from there. If \
+                           nothing is left to do, wait for the next message.";
+
 impl Chair {
     /// How it would come back: by its vendor's own resume, or by what we know of it.
     pub(crate) fn way_back(&self, member: &Member) -> (How, Option<String>) {
+        if member.fresh {
+            return (How::New, None);
+        }
         let known = member.vendor_session.as_deref();
         let there = known.is_some_and(|id| {
             // What can't be told now is tried.
             !matches!(self.bench.history(&member.cwd, id), Ok(None))
         });
-        // It was tried, and did not even come to its first screen.
-        let hopeless = self.again_at.is_some() && member.how == How::Resumed && !self.was_ready;
-        match known.filter(|_| there && !hopeless) {
+        match known.filter(|_| there && self.in_vain < MOST_IN_VAIN) {
             Some(id) => (How::Resumed, Some(id.to_owned())),
             None if self.own.state().turn.number > 0 => (How::Packet, None),
             None => (How::New, None),
@@ -54,25 +68,19 @@ impl Chair {
         around: &Around<'_>,
         room: &Room,
         member: &Member,
-        how: Option<How>,
     ) -> Result<(), Halt> {
         post::settle(self, all, member)?;
-        let (how, id) = match how {
-            Some(how) => (how, None),
-            None => self.way_back(member),
-        };
-        let mut made = None;
-        let id = match id {
-            Some(id) => Some(id),
-            None if self.bench.own_id() => Some(segue_runner::vendor::fresh_id()?),
-            None => {
-                made = self.bench.make_conversation(&member.cwd);
-                made.clone()
-            }
-        };
+        // Its screen begins anew.
+        self.said.clear();
+        if self.own.state().turn.open {
+            // It was told, and nobody is there any more who would answer.
+            self.own.end_turn(Outcome::CutOff)?;
+        }
+        let (how, id) = self.way_back(member);
+        let (id, made) = self.conversation(all, member, id)?;
         let generation = member.generation + 1;
         // One that was made before is there to be entered.
-        let enter = if made.is_some() { How::Resumed } else { how };
+        let enter = if made { How::Resumed } else { how };
         let (order, shown) = self.order(all, member, enter, id.as_deref())?;
         let starting = MemberStarting {
             member: member.name.clone(),
@@ -82,6 +90,12 @@ impl Chair {
             command: shown.clone(),
             cwd: member.cwd.clone(),
         };
+        // Before it is said that it starts like this: whoever comes after would not say it again.
+        match how {
+            How::Packet => brief(all, &mut self.own, member)?,
+            How::Resumed => cut_off(all, &self.own, member)?,
+            How::New | How::Unknown => {}
+        }
         all.commit(starting)?;
         let entry = if how == How::Resumed { Entry::Resumed } else { Entry::New };
         let agent = self.own.state().agent().to_owned();
@@ -98,14 +112,37 @@ impl Chair {
         self.own.commit(Draft { agent: Some(agent), ..Draft::from(started) })?;
         self.sight = Sight::Starting;
         (self.same, self.was_ready, self.typed, self.again_at) = (0, false, None, None);
+        self.forget();
         if let Err(why) = self.seated(all, around, room, member, generation) {
             return self.ended(all, member, why);
         }
         self.order = Some((order, Instant::now()));
-        if how == How::Packet {
-            brief(all, &mut self.own, member)?;
-        }
         Ok(())
+    }
+
+    /// The conversation that it is started in, as far as that is known before; and whether its
+    /// program has just made it.
+    fn conversation(
+        &self,
+        all: &mut Supervisor<'_>,
+        member: &Member,
+        known: Option<String>,
+    ) -> Result<(Option<String>, bool), Halt> {
+        if known.is_some() {
+            return Ok((known, false));
+        }
+        if self.bench.own_id() {
+            return Ok((Some(segue_runner::vendor::fresh_id()?), false));
+        }
+        let made = self.bench.make_conversation(&member.cwd);
+        if made.is_none() && self.bench.makes_conversations() {
+            let name = &member.name;
+            all.warn(format!(
+                "{name}: its program made no chat: it can't be brought back by that"
+            ))?;
+        }
+        let is_made = made.is_some();
+        Ok((made, is_made))
     }
 
     fn order(
@@ -189,18 +226,22 @@ impl Chair {
                 false => Ok(()),
             };
         };
-        // As long as it waits, it is still us.
-        if seat.pid.is_some_and(order::is_waiting) {
-            let order = match &self.order {
-                Some((order, _)) => order.clone(),
-                // Whoever was to hand it over has died.
-                None => self.order(all, member, member.how, member.vendor_session.as_deref())?.0,
+        let pipe = self.pipe(member.generation);
+        // As long as it waits, it is still us. Before that, for a moment, it is still tmux.
+        let waits = seat.pid.is_some_and(order::is_waiting);
+        if !waits && pipe.exists() && self.is_patient(all, member)? {
+            return Ok(());
+        }
+        if waits {
+            let patient = self.is_patient(all, member)?;
+            let handed = match &self.order {
+                Some((order, _)) => order::hand_over(&pipe, order).unwrap_or_default(),
+                None => false,
             };
-            let since = self.order.get_or_insert_with(|| (order.clone(), Instant::now())).1;
-            match order::hand_over(&self.pipe(member.generation), &order) {
-                Ok(true) => {}
-                _ if since.elapsed() < SEATING => return Ok(()),
-                _ => {
+            match handed {
+                true => {}
+                false if patient => return Ok(()),
+                false => {
                     self.order = None;
                     let _ = room.clear(&seat.pane);
                     return self.ended(all, member, "its pane did not come to life".to_owned());
@@ -210,10 +251,36 @@ impl Chair {
         self.order = None;
         all.commit(started(member, seat)).map(drop)
     }
+
+    /// Whether its pane may still take a while; with the order at hand that it is to get.
+    fn is_patient(&mut self, all: &Supervisor<'_>, member: &Member) -> Result<bool, Halt> {
+        if self.order.is_none() {
+            // Whoever was to hand it over has died.
+            let id = member.vendor_session.as_deref();
+            // One that was made before is there to be entered.
+            let made = id.is_some() && self.bench.makes_conversations();
+            let how = if made { How::Resumed } else { member.how };
+            self.order = Some((self.order(all, member, how, id)?.0, Instant::now()));
+        }
+        Ok(self.order.as_ref().is_some_and(|(_, since)| since.elapsed() < SEATING))
+    }
 }
 
 pub(super) fn started(member: &Member, seat: &Seat) -> MemberStarted {
-    MemberStarted { member: member.name.clone(), pane: Some(seat.pane.clone()), pid: seat.pid }
+    let began = seat.pid.and_then(process::began);
+    let (member, pane) = (member.name.clone(), Some(seat.pane.clone()));
+    MemberStarted { member, pane, pid: seat.pid, began }
+}
+
+/// Has somebody go on whose program ended in the middle of a turn. Once for each turn.
+fn cut_off(all: &mut Supervisor<'_>, own: &Supervisor<'_>, member: &Member) -> Result<(), Halt> {
+    let turn = &own.state().turn;
+    if turn.outcome != Some(Outcome::CutOff) {
+        return Ok(());
+    }
+    let about = [&*own.session().session().id().to_string(), &*turn.number.to_string()].concat();
+    let id = format!("{CUT_OFF}{}", &mail::hash(&[&about])[..16]);
+    say(all, &id, &member.name, WAS_CUT_OFF)
 }
 
 /// A pane of somebody who shares the member's window.
@@ -222,9 +289,13 @@ fn neighbour(all: &Supervisor<'_>, member: &Member, seats: &[Seat]) -> Option<St
     member.group.as_ref()?;
     let window = window_of(member);
     let shares = |one: &&Member| one.group.is_some() && window_of(one) == window;
-    let mut mates = crew.members.iter().filter(shares).filter(|one| one.name != member.name);
-    mates
-        .find_map(|mate| seats.iter().find(|seat| seat.part == mate.name))
+    let mates: Vec<&Member> = crew.in_order().filter(shares).collect();
+    let at = mates.iter().position(|one| one.name == member.name)?;
+    // The one before it, so that they stand in the order of the roster.
+    let (before, after) = mates.split_at(at);
+    let mut nearest = before.iter().rev().chain(after);
+    nearest
+        .find_map(|mate| seats.iter().find(|seat| seat.part == mate.name && !seat.is_elsewhere()))
         .map(|seat| seat.pane.clone())
 }
 

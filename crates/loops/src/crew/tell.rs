@@ -34,6 +34,10 @@ impl Watcher<'_, '_> {
                     Doing::Waiting => {
                         self.notify(Occasion::Waiting, &format!("{} waits: {what}", member.name));
                     }
+                    Doing::Unreachable => {
+                        let text = format!("{} can't be reached: {what}", member.name);
+                        self.notify(Occasion::Degraded, &text);
+                    }
                     Doing::Degraded => {
                         let text = format!("{} is given up: {what}", member.name);
                         self.notify(Occasion::Degraded, &text);

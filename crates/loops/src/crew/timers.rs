@@ -110,6 +110,7 @@ mod tests {
     use segue_core::{crew::Roster, event::CrewRaised};
 
     use super::*;
+    use crate::crew::testing::Scene;
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_second(secs).unwrap()
@@ -139,8 +140,8 @@ mod tests {
             member("coder-2", "coder", Some("pair")),
             member("tester", "tester", None),
         ];
-        let (dead, timers, left) = (Vec::new(), vec![("standup".to_owned(), at(600))], Vec::new());
-        Crew { raised, members, left, dead, dead_total: 0, timers, scope_broken: 0 }
+        let timers = vec![("standup".to_owned(), at(600))];
+        Crew { raised, members, timers, ..Crew::default() }
     }
 
     fn timer(to: &[&str]) -> Timer {
@@ -179,5 +180,37 @@ mod tests {
         );
         let file = Timer { prompt: Some("gone.md".to_owned()), ..timer };
         assert!(words(&crew, (&file, "app"), &crew.members[0], Path::new("/s")).is_err());
+    }
+
+    #[test]
+    fn it_is_said_in_time_to_those_who_have_read_the_last_one_and_breaks_off_whoever_works() {
+        let mut scene = Scene::new(
+            "[[agents]]\nid = \"ada\"\nagent = \"claude\"\n[[agents]]\nid = \"bob\"\n\
+             agent = \"claude\"\n[[timers]]\nid = \"standup\"\nminutes = 2\n\
+             text = \"Where are you?\"\ninterrupt = true\n",
+        );
+        let fire = |scene: &mut Scene| {
+            let dir = scene.dir();
+            super::fire(&mut scene.all, "app", &dir).unwrap()
+        };
+        scene.sees("ada", Doing::Busy);
+        scene.sees("bob", Doing::Idle);
+        scene.later(119);
+        assert!(fire(&mut scene).is_empty() && scene.waiting("ada") == 0);
+        scene.later(1);
+        assert_eq!(fire(&mut scene), ["ada"]);
+        assert!(fire(&mut scene).is_empty(), "once each time");
+        assert_eq!((scene.waiting("ada"), scene.waiting("bob")), (1, 1));
+        let waiting = scene.all.state().bridge.waiting_for("bob").next().unwrap().clone();
+        assert_eq!(waiting.message.from, "timer standup");
+        let (to, messages) = ("bob".to_owned(), vec![waiting.id]);
+        let by = segue_core::event::Delivery::Prompt;
+        scene.all.commit(segue_core::event::MessageDelivered { to, messages, by }).unwrap();
+        scene.later(120);
+        assert!(fire(&mut scene).is_empty(), "it has not read the last one");
+        assert_eq!((scene.waiting("ada"), scene.waiting("bob")), (1, 1));
+        let fired = scene.events("timer.fired");
+        let segue_core::Body::TimerFired(last) = fired.last().unwrap() else { panic!() };
+        assert_eq!((fired.len(), &last.passed_over[..]), (2, &["ada".to_owned()][..]));
     }
 }

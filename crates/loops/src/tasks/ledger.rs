@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use segue_core::{
     Body, Event,
     event::{CaseSubmitted, VerdictGiven},
+    state::{TaskEntry, Tasks},
 };
 use segue_journal::Session;
 use serde::Serialize;
@@ -35,7 +36,7 @@ pub fn path(session: &Session, task: &str) -> PathBuf {
     session.dir().join(LEDGER).join(format!("{task}.jsonl"))
 }
 
-/// Everything that was said of a task: the text of its file.
+/// Everything that was said of a task since it was begun first: the text of its file.
 pub fn of(session: &Session, task: &str) -> segue_journal::Result<String> {
     let mut fold = Fold { task, ..Fold::default() };
     let mut parts = Vec::new();
@@ -83,6 +84,9 @@ impl Fold<'_> {
                 self.here = started.task == self.task;
                 self.attempt = started.attempt;
                 self.case = None;
+                if self.here && self.attempt == 1 {
+                    self.text.clear();
+                }
             }
             Body::CaseSubmitted(case) => self.case = Some(case.clone()),
             Body::ReviewStarted(started) => self.files = started.files,
@@ -129,13 +133,18 @@ fn write_one(session: &Session, task: &str) -> segue_journal::Result<bool> {
     Ok(true)
 }
 
+/// The tasks that something was said of, also those that are no longer in the list.
+fn said_of(tasks: &Tasks) -> impl Iterator<Item = &TaskEntry> {
+    tasks.entries.iter().chain(&tasks.gone).filter(|entry| entry.rounds > 0)
+}
+
 /// Every ledger that is not as the journal has it. One that is missing says nothing wrong.
 pub fn check(session: &Session) -> segue_journal::Result<Vec<String>> {
     let Some(tasks) = &session.state().tasks else { return Ok(Vec::new()) };
     let mut parts: Vec<Event> = session.newest_first()?.filter(is_part).collect();
     parts.reverse();
     let mut wrong = Vec::new();
-    for entry in tasks.entries.iter().filter(|entry| entry.rounds > 0) {
+    for entry in said_of(tasks) {
         let mut fold = Fold { task: &entry.id, ..Fold::default() };
         parts.iter().for_each(|event| fold.add(event));
         let Ok(found) = session.disk().read(&path(session, &entry.id)) else { continue };
@@ -149,7 +158,7 @@ pub fn check(session: &Session) -> segue_journal::Result<Vec<String>> {
 /// Writes every ledger again that is not as the journal has it.
 pub fn mend_all(session: &Session) -> segue_journal::Result<()> {
     let Some(tasks) = &session.state().tasks else { return Ok(()) };
-    for entry in tasks.entries.iter().filter(|entry| entry.rounds > 0) {
+    for entry in said_of(tasks) {
         write_one(session, &entry.id)?;
     }
     Ok(())

@@ -17,7 +17,7 @@ const UNSEEN: (&str, &str) = ("200", "50");
 
 /// The title comes last, since it may hold any character.
 const SEAT: &str = "#{session_id}|#{window_id}|#{pane_id}|#{pane_pid}|#{pane_dead}|#{pane_dead_status}|\
-                    #{pane_dead_signal}|#{@segue_owner}|#{@segue_part}|#{pane_title}";
+                    #{pane_dead_signal}|#{pane_in_mode}|#{@segue_seat}|#{@segue_owner}|#{@segue_part}|#{pane_title}";
 
 /// One pane of a crew's own session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,15 +31,19 @@ pub struct Seat {
     /// How, as far as tmux tells.
     pub status: Option<i32>,
     pub signal: Option<i32>,
+    /// A person looks at what was said, or chooses something: keys go there, and not to the program.
+    pub in_mode: bool,
     /// Who sits there. Empty for one that was never labelled.
     pub part: String,
     pub title: String,
+    /// Whose pane it is, and whose session: a person may take a pane along to one of their own.
     owner: String,
+    host: String,
 }
 
 impl Seat {
     fn parse(line: &str) -> Option<Self> {
-        let mut fields = line.splitn(10, '|').map(str::to_owned);
+        let mut fields = line.splitn(12, '|').map(str::to_owned);
         let mut next = || fields.next();
         Some(Self {
             session_id: next()?,
@@ -49,10 +53,18 @@ impl Seat {
             dead: next()? == "1",
             status: next()?.parse().ok(),
             signal: next()?.parse().ok(),
+            in_mode: !matches!(&*next()?, "" | "0"),
             owner: next()?,
+            host: next()?,
             part: next()?,
             title: next()?,
         })
+    }
+
+    /// Whether it was taken along to a session that is not the crew's.
+    #[must_use]
+    pub fn is_elsewhere(&self) -> bool {
+        !self.owner.is_empty() && self.owner != self.host
     }
 
     /// How its program ended, for people.
@@ -104,13 +116,24 @@ impl Room {
             text => text?,
         };
         let seats = text.lines().filter_map(Seat::parse);
-        Ok(seats.filter(|seat| seat.owner == self.owner).collect())
+        let ours = |seat: &Seat| seat.owner == self.owner || seat.host == self.owner;
+        Ok(seats.filter(ours).collect())
     }
 
-    /// What it is called, where it is there.
-    pub fn called(&self) -> Result<Option<String>> {
+    /// What its session is called, where it is there.
+    fn home(&self) -> Result<Option<String>> {
         let panes = self.tmux.panes()?;
         Ok(panes.into_iter().find(|pane| pane.owner == self.owner).map(|pane| pane.session))
+    }
+
+    /// What the session is called in which somebody sits.
+    pub fn called(&self) -> Result<Option<String>> {
+        if let Some(name) = self.home()? {
+            return Ok(Some(name));
+        }
+        let (seats, panes) = (self.seats()?, self.tmux.panes()?);
+        let mut panes = panes.into_iter();
+        Ok(panes.find(|pane| seats.iter().any(|seat| seat.pane == pane.id)).map(|one| one.session))
     }
 
     /// Starts a program in a pane of its own, and writes the name on it.
@@ -121,7 +144,7 @@ impl Room {
         place: Place<'_>,
         argv: &[OsString],
     ) -> Result<String> {
-        let pane = match (place, self.called()?) {
+        let pane = match (place, self.home()?) {
             (_, None) => self.create(window, argv)?,
             (Place::Beside { pane, layout }, Some(name)) => {
                 let split = ["split-window", "-d", "-P", "-F", "#{pane_id}", "-t", pane];
@@ -139,7 +162,10 @@ impl Room {
             (Place::Window, Some(name)) => self.window(&name, window, argv)?,
         };
         let pane = pane.trim().to_owned();
-        self.tmux.run(["set-option", "-p", "-t", &pane, "@segue_part", part])?;
+        // On the pane itself: with that it is known wherever it is taken.
+        let on_it = ["set-option", "-p", "-t", &pane];
+        let owner = on_it.into_iter().chain(["@segue_seat", &self.owner, ";"]);
+        self.tmux.run(owner.chain(on_it).chain(["@segue_part", part]))?;
         Ok(pane)
     }
 
@@ -247,11 +273,37 @@ impl Room {
         self.tmux.run(["capture-pane", "-p", "-t", pane])
     }
 
-    /// Puts a text into a pane as a paste, which submits nothing.
-    pub fn paste(&self, pane: &str, text: &str) -> Result<()> {
+    /// Puts a text into a pane as a paste, which submits nothing. False where the keys of a pane go
+    /// elsewhere, its program has ended, or somebody else sits there: then nothing was done.
+    pub fn paste(&self, part: &str, pane: &str, text: &str) -> Result<bool> {
         let buffer = format!("segue-{}-{}", self.owner, pane.trim_start_matches('%'));
         self.tmux.run_with(&["load-buffer", "-b", &buffer, "-"], harmless(text).as_bytes())?;
-        self.tmux.run(["paste-buffer", "-p", "-r", "-d", "-b", &buffer, "-t", pane]).map(drop)
+        self.if_it_listens(part, pane, &format!("paste-buffer -p -r -d -b {buffer} -t {pane}"))
+    }
+
+    /// The Enter after a paste. False where that would go elsewhere.
+    pub fn enter(&self, part: &str, pane: &str) -> Result<bool> {
+        self.if_it_listens(part, pane, &format!("send-keys -t {pane} Enter"))
+    }
+
+    /// The server looks and does it in one: a person may be quicker than whoever looked before, and
+    /// so may the end of a program. A paste into a pane that is dead ends some servers of tmux; and
+    /// the next server gives the same ids to others.
+    fn if_it_listens(&self, part: &str, pane: &str, command: &str) -> Result<bool> {
+        const NO: &str = "not now";
+        let is = |option: &str, value: &str| format!("#{{==:#{{{option}}},{value}}}");
+        let owner = &self.owner;
+        let ours = format!("#{{||:{},{}}}", is("@segue_seat", owner), is("@segue_owner", owner));
+        let its = format!("#{{&&:{ours},{}}}", is("@segue_part", part));
+        let listens = format!("#{{&&:{its},#{{?#{{||:#{{pane_in_mode}},#{{pane_dead}}}},0,1}}}}");
+        let refuse = format!("display-message -p '{NO}'");
+        let question = ["if-shell", "-F", "-t", pane, &listens, command, &refuse];
+        Ok(self.tmux.run(question)?.trim() != NO)
+    }
+
+    /// Has the keys of a pane go to its program again.
+    pub fn leave_mode(&self, pane: &str) -> Result<()> {
+        self.tmux.run(["copy-mode", "-q", "-t", pane]).map(drop)
     }
 
     pub fn keys(&self, pane: &str, keys: &[&str]) -> Result<()> {
@@ -261,13 +313,19 @@ impl Room {
         self.tmux.run(["send-keys", "-t", pane].iter().chain(keys)).map(drop)
     }
 
-    /// Marks a pane or takes the mark off again, and gives its window this name.
-    pub fn mark(&self, pane: &str, window: &str, mark: Option<&str>) -> Result<()> {
+    /// Marks a pane or takes the mark off again, and gives its window a name where that is ours.
+    pub fn mark(&self, pane: &str, window: Option<&str>, mark: Option<&str>) -> Result<()> {
         let style = if mark.is_some() { "bg=colour52" } else { "default" };
         let text = mark.map(|mark| format!(": {}", plain_text(mark))).unwrap_or_default();
-        self.tmux.run(["set-option", "-p", "-t", pane, "@segue_mark", &text])?;
-        self.tmux.run(["set-option", "-p", "-t", pane, "window-style", style])?;
-        self.tmux.run(["rename-window", "-t", pane, window]).map(drop)
+        let text = word(OsStr::new(&text));
+        let on_it = ["set-option", "-p", "-t", pane].map(OsStr::new);
+        let mut words: Vec<&OsStr> = on_it.to_vec();
+        words.extend([OsStr::new("@segue_mark"), &text, OsStr::new(";")]);
+        words.extend(on_it.into_iter().chain(["window-style", style].map(OsStr::new)));
+        if let Some(window) = window {
+            words.extend([";", "rename-window", "-t", pane, window].map(OsStr::new));
+        }
+        self.tmux.run(words).map(drop)
     }
 
     /// Ends all of it.
@@ -297,7 +355,8 @@ impl Tmux {
 }
 
 /// Nothing in a text may end the paste, or be taken for a key.
-fn harmless(text: &str) -> String {
+#[must_use]
+pub fn harmless(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
@@ -317,11 +376,80 @@ mod tests {
 
     #[test]
     fn a_seat_is_read_also_with_a_strange_title() {
-        let seat = Seat::parse("$1|@2|%3|77|1|3||01ABC|coder|a|b").unwrap();
+        let seat = Seat::parse("$1|@2|%3|77|1|3||1|01ABC|01ABC|coder|a|b").unwrap();
         assert_eq!((seat.pane.as_str(), seat.pid, seat.dead), ("%3", Some(77), true));
         assert_eq!((seat.part.as_str(), seat.title.as_str()), ("coder", "a|b"));
         assert_eq!(seat.end(), "exit status 3");
+        assert!(seat.in_mode && !seat.is_elsewhere());
+        let moved = Seat::parse("$1|@2|%3|77|0|||0|01ABC||coder|").unwrap();
+        assert!(!moved.in_mode && moved.is_elsewhere());
         assert_eq!(Seat::parse("$1|@2|%3"), None);
+    }
+
+    /// A real server, ended with the test.
+    struct Real {
+        _dir: tempfile::TempDir,
+        room: Room,
+    }
+
+    impl Real {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let tmux = Tmux::find_at(dir.path(), &dir.path().join("s/socket")).unwrap();
+            Self { room: Room::new(tmux, "room", "01ABC-7"), _dir: dir }
+        }
+
+        fn seated(&self, part: &str) -> String {
+            let argv = ["cat"].map(OsString::from);
+            self.room.sit(part, part, Place::Window, &argv).unwrap()
+        }
+    }
+
+    impl Drop for Real {
+        fn drop(&mut self) {
+            let _ = self.room.tmux.run(["kill-server"]);
+        }
+    }
+
+    #[test]
+    fn nothing_is_typed_where_keys_go_elsewhere_or_nobody_sits() {
+        let real = Real::new();
+        let room = &real.room;
+        let pane = real.seated("coder");
+        let type_in = |part: &str| {
+            (room.paste(part, &pane, "hello").unwrap(), room.enter(part, &pane).unwrap())
+        };
+        assert_eq!((type_in("coder"), type_in("tester")), ((true, true), (false, false)));
+        let another = Room::new(room.tmux.clone(), "room", "01ABC-8");
+        assert!(!another.paste("coder", &pane, "hello").unwrap());
+        room.tmux.run(["copy-mode", "-t", &pane]).unwrap();
+        assert!(room.seats().unwrap()[0].in_mode);
+        assert_eq!(type_in("coder"), (false, false));
+        room.leave_mode(&pane).unwrap();
+        let pid = room.seats().unwrap()[0].pid.unwrap();
+        crate::process::end_gently(pid, std::time::Duration::ZERO);
+        while !room.seats().unwrap()[0].dead {
+            std::thread::yield_now();
+        }
+        // And the server is still there.
+        assert!(!room.paste("coder", &pane, "hello").unwrap());
+        assert_eq!(room.seats().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_pane_is_known_wherever_it_is_taken() {
+        let real = Real::new();
+        let room = &real.room;
+        let (coder, tester) = (real.seated("coder"), real.seated("tester"));
+        room.tmux.run(["new-session", "-d", "-s", "mine", "cat"]).unwrap();
+        room.tmux.run(["join-pane", "-d", "-s", &coder, "-t", "=mine:"]).unwrap();
+        let seats = room.seats().unwrap();
+        let of = |part: &str| seats.iter().find(|seat| seat.part == part).unwrap();
+        assert_eq!((of("coder").pane.as_str(), of("coder").is_elsewhere()), (&*coder, true));
+        assert_eq!((of("tester").pane.as_str(), of("tester").is_elsewhere()), (&*tester, false));
+        assert_eq!(seats.len(), 2, "the person's own is none of them");
+        room.close().unwrap();
+        assert_eq!(room.called().unwrap().as_deref(), Some("mine"));
     }
 
     #[test]

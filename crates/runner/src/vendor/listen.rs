@@ -459,8 +459,7 @@ impl<'a> Listener<'a> {
     }
 
     fn check_caps(&mut self, supervisor: &Supervisor<'_>) {
-        let state = supervisor.state();
-        if let Some(cap) = state.caps_now().against_call(state, supervisor.now()) {
+        if let Some(cap) = supervisor.over() {
             self.over = Some(cap);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use segue::{Agent, At, How, Mode, Run, Secret, Settings, Status};
+use segue::{Agent, At, Error, How, Mode, Run, Secret, Settings, Status};
 use segue_testkit::model_server::{ModelServer, Request, Scenario};
 
 use crate::support::{Place, WRITER};
@@ -16,7 +16,7 @@ fn journal(run: &Run) -> Vec<u8> {
 }
 
 /// A model behind an API, which records what it is asked.
-fn behind(place: &Place, server: &ModelServer) -> Agent {
+pub(crate) fn behind(place: &Place, server: &ModelServer) -> Agent {
     let settings = Settings {
         base_url: Some(server.url()),
         key: Some(Secret::new("sk-test")),
@@ -25,7 +25,7 @@ fn behind(place: &Place, server: &ModelServer) -> Agent {
     place.here(Agent::new("anthropic/claude-sonnet-4-5")).settings(settings)
 }
 
-fn asked(server: &ModelServer) -> Request {
+pub(crate) fn asked(server: &ModelServer) -> Request {
     server.turns().last().unwrap().clone()
 }
 
@@ -128,6 +128,78 @@ fn a_rerun_gets_the_recorded_context_and_the_files_of_the_start() {
     let told = asked(&server).texts().join("\n");
     assert!(told.contains("Write numbers.") && !told.contains("Written."), "{told}");
     assert_eq!(part.status().unwrap(), Status::Completed);
+}
+
+#[test]
+fn what_is_only_to_be_looked_at_is_done_again_by_somebody() {
+    let place = Place::with_git();
+    let run = place.agent(WRITER).run("Write.").wait().unwrap();
+    let branch = run.leave(At::Last, How::Replayed).unwrap();
+    let (repo, permission) = (place.repo(), run.permission());
+    let like = segue::branch::With {
+        agent: "native".into(),
+        model: None,
+        permission,
+        prompt: "Write.".into(),
+        workspace: repo,
+        worktree: false,
+        caps: Default::default(),
+        name: None,
+        sealed: true,
+        segue: "test".into(),
+    };
+    let sealed = run.fork_with(branch, like).unwrap();
+    assert!(!sealed.manifest().unwrap().resume);
+    // What comes of it is that one's work, and can be gone on with.
+    let rerun = place.agent(WRITER).replay(&sealed, Mode::Rerun).wait().unwrap();
+    assert!(rerun.manifest().unwrap().resume);
+    place.runs().load(rerun.selector()).unwrap().hold().unwrap();
+}
+
+#[test]
+fn nobody_is_asked_nothing() {
+    let place = Place::with_git();
+    let agent = place.agent(WRITER);
+    let run = agent.run("Write.").wait().unwrap();
+    for work in [
+        agent.run(" \n"),
+        agent.resume(&run, At::Last, ""),
+        agent.resume(&run, 3, "  "),
+        agent.rerun(&run, At::Last, Some("\t")),
+    ] {
+        let error = work.wait().unwrap_err();
+        assert!(matches!(error, Error::NoPrompt), "{error}");
+    }
+    assert_eq!(place.runs().all().unwrap().len(), 1);
+}
+
+#[test]
+fn steps_have_names() {
+    let place = Place::with_git();
+    let agent = place.agent(WRITER);
+    let run = agent.run("Write.").wait().unwrap();
+    let steps = ids(&run);
+    let fork = run.fork(3).unwrap();
+    run.replay(4).unwrap();
+    let rerun = agent.replay(&run, Mode::Rerun).wait().unwrap();
+    let named = |run: &Run| {
+        let refs = run.refs().unwrap().into_iter();
+        refs.map(|(name, id)| (name, id.to_string())).collect::<Vec<_>>()
+    };
+    let at = |name: &str, step: usize| (name.to_owned(), steps[step].clone());
+    let expected = [at("fork/2", 3), at("main", 4), at("replay/3", 4), at("rerun/4", 4)];
+    assert_eq!(named(&run), expected);
+    // And where another one's part ends.
+    assert_eq!(named(&fork), [at("base", 3), at("main", 3)]);
+    assert_eq!(named(&rerun)[0], at("base", 4));
+    // Each of them will do where a step is asked for.
+    assert_eq!(ids(&run.replay("fork/2").unwrap()), steps[..4]);
+    assert_eq!(ids(&rerun.replay("base").unwrap()), steps);
+    assert_eq!(ids(&fork.fork("main").unwrap()), steps[..4]);
+    for word in ["base", "fork/9", "fork/", "/2", "fork/2/"] {
+        let error = run.replay(word).unwrap_err();
+        assert!(matches!(error, Error::NoStep(_)), "{word}: {error}");
+    }
 }
 
 #[test]

@@ -28,7 +28,7 @@ use super::{
     artifact::Artifact,
     json::Value,
     taken::{self, Keep, Timed},
-    told::NATIVE,
+    told::{NATIVE, OURS},
 };
 use crate::{
     error::{At, Error, Result, Why},
@@ -78,6 +78,27 @@ pub(crate) fn place(artifact: &Artifact, home: &Home, into: Into) -> Result<Take
     staging.sync()?;
     let fresh = staging.publish(&home.session_dir(&at))?;
     taken(at, !fresh)
+}
+
+/// The session that a document was written from, where it is here and tells the same. Whoever asked
+/// for it or renamed it since has changed nothing of that.
+pub(crate) fn written_from(artifact: &Artifact, home: &Home) -> Result<Option<Taken>> {
+    let ours = artifact.section("metadata").get(OURS).and_then(|ours| ours.get("session"));
+    let id = ours.and_then(Value::text).filter(|id| *id == artifact.run_id());
+    let Some(id) = id.and_then(|id| id.parse::<SessionId>().ok()) else { return Ok(None) };
+    let Some(at) = home.sessions()?.into_iter().find(|at| at.id == id) else { return Ok(None) };
+    // One that is damaged is not what the file tells of.
+    let Ok(session) = home.open(&at) else { return Ok(None) };
+    let Ok(told) = super::tell(&session) else { return Ok(None) };
+    let prompt = |of: &Artifact| of.section("metadata").get("user_prompt").cloned();
+    let same = |key: &&str| told.run.get(*key) == artifact.run.get(*key);
+    if !["graph", "transcript", "created_at"].iter().all(same) || prompt(&told) != prompt(artifact)
+    {
+        return Ok(None);
+    }
+    let sealed = session.state().identity.as_ref().is_some_and(|identity| identity.sealed);
+    let (dir, number) = (home.session_dir(&at), number(home, &at)?);
+    Ok(Some(Taken { at, dir, number, was_there: true, sealed }))
 }
 
 /// A name has fewer bits than a hash: what is here under it was made from this very document.

@@ -11,7 +11,7 @@
 use jiff::Timestamp;
 use segue_core::{
     event::ToolStatus,
-    identity::{How, Identity},
+    identity::{How, Identity, Mode},
     payload::Payload,
     status::Status,
     steps::{Said, Step, StepId, StepKind},
@@ -45,9 +45,9 @@ pub(crate) fn tell(session: &Session) -> Result<Artifact> {
     let identity = identity.ok_or_else(|| damaged("it can't be read"))?;
     let mut teller = Teller { session, ..Teller::new(session) };
     let mut trouble = None;
-    session.steps(|step| {
+    session.told(|step, mark| {
         if trouble.is_none() {
-            trouble = teller.step(&step).err();
+            trouble = teller.step(&step, mark.turn).err();
         }
     })?;
     if let Some(error) = trouble {
@@ -65,6 +65,8 @@ struct Teller<'a> {
     transcript: Vec<Value>,
     refs: Map,
     model: String,
+    /// Steps of the session that it begins with, without what was left behind there.
+    reused: u64,
 }
 
 impl<'a> Teller<'a> {
@@ -77,6 +79,7 @@ impl<'a> Teller<'a> {
             transcript: Vec::new(),
             refs: Map::new(),
             model: session.state().model().unwrap_or_default().to_owned(),
+            reused: 0,
         }
     }
 
@@ -84,7 +87,8 @@ impl<'a> Teller<'a> {
         Ok(self.session.text(payload)?)
     }
 
-    fn step(&mut self, step: &Step) -> Result<()> {
+    /// One more step, and the turn of the conversation that it belongs to or comes after.
+    fn step(&mut self, step: &Step, turn: u32) -> Result<()> {
         let mut told = self.told(step)?;
         let parents: Vec<String> =
             step.parents.iter().filter_map(|id| self.ids.get(id).cloned()).collect();
@@ -99,13 +103,17 @@ impl<'a> Teller<'a> {
         }
         told.insert("id".to_owned(), id.as_str().into());
         let state = self.session.state();
-        if state.on_path(step.turn) {
+        let base = state.base();
+        if base.is_some_and(|base| step.index < base.steps && base.has_turn(turn)) {
+            self.reused += 1;
+        }
+        if state.on_path(turn) {
             self.say(step, &told, &id);
             if step.whole {
                 self.refs.insert("main".to_owned(), id.as_str().into());
             }
         }
-        if state.base().is_some_and(|base| base.steps == step.index + 1) {
+        if base.is_some_and(|base| base.steps == step.index + 1) {
             self.refs.insert("fork_point".to_owned(), id.as_str().into());
         }
         if let Some(model) = &step.model {
@@ -325,11 +333,12 @@ impl<'a> Teller<'a> {
         ]);
         if let Some(lineage) = &identity.lineage {
             let from = Value::Text(lineage.from.to_string());
-            let steps = lineage.base.as_ref().map_or(0, |base| base.steps);
             if lineage.how == How::Replayed {
+                // To the other implementation, one that is answered from a recording is cached, too.
+                let rerun = lineage.mode == Some(Mode::Rerun);
                 let replay = map([
-                    ("mode", "cache".into()),
-                    ("reused_steps", steps.into()),
+                    ("mode", if rerun { "rerun" } else { "cache" }.into()),
+                    ("reused_steps", self.reused.into()),
                     ("source_run", from.clone()),
                 ]);
                 metadata.insert("replay".to_owned(), replay.into());

@@ -5,7 +5,7 @@
 //! - A paste is one piece, whatever is in it. Enter submits what is in the input box.
 //! - What it was told is on the disk (`--transcript`) before anything on the screen says so.
 //! - The last lines of the screen say how it stands, and nothing else ever does: `READY>`, `WORKING…`
-//!   or `ALLOW THIS? [y/N]`. Each frame is one write.
+//!   or `ALLOW THIS? [y/N]`, or what `--ready` and `--busy` have in their place. Each frame is one write.
 
 use std::{
     collections::VecDeque,
@@ -67,6 +67,11 @@ struct Args {
     /// Exit with status 1 at once.
     #[arg(long)]
     crash: bool,
+    /// What the screen says when it is ready, and while it works.
+    #[arg(long, value_name = "WORDS", default_value = "READY>")]
+    ready: String,
+    #[arg(long, value_name = "WORDS", default_value = "WORKING…")]
+    busy: String,
 }
 
 fn main() -> ExitCode {
@@ -325,7 +330,7 @@ impl Agent {
             return;
         };
         for line in prompt.lines() {
-            let Some(order) = line.strip_prefix("SEND ") else { continue };
+            let Some(order) = line.trim_start().strip_prefix("SEND ") else { continue };
             let mut words = order.splitn(3, ' ');
             let (Some(to), Some(dir), Some(text)) = (words.next(), words.next(), words.next())
             else {
@@ -361,9 +366,9 @@ impl Agent {
     fn frame(&self, rows: usize, columns: usize) -> String {
         let input = String::from_utf8_lossy(&self.input);
         let status = match self.state {
-            State::Ready => vec![format!("READY> {input}")],
+            State::Ready => vec![format!("{} {input}", self.args.ready)],
             State::Asking { .. } => vec!["ALLOW THIS? [y/N]".to_owned()],
-            State::Working { .. } => vec!["WORKING…".to_owned(), format!("> {input}")],
+            State::Working { .. } => vec![self.args.busy.clone(), format!("> {input}")],
         };
         let room = rows.saturating_sub(STATUS_LINES);
         let said = &self.lines[self.lines.len().saturating_sub(room)..];

@@ -87,13 +87,12 @@ pub(crate) fn state() -> State {
         phase: Phase::Running,
         name: Some("app".to_owned()),
         crew: Some(Crew {
-            left: Vec::new(),
             raised: raised(),
             members: members(),
             dead: vec![letter],
             dead_total: 1,
             timers: vec![("standup".to_owned(), now())],
-            scope_broken: 0,
+            ..Crew::default()
         }),
         ..State::default()
     };

@@ -168,7 +168,7 @@ impl Columns {
         let branch = if member + 1 == row.crew.len() { "└ " } else { "├ " };
         let indent = width(MARK) + self.widths[NUMBER] + GAP;
         let since = crew::age(one.since, self.now);
-        let needed = matches!(one.doing, Doing::Waiting | Doing::Degraded);
+        let needed = matches!(one.doing, Doing::Waiting | Doing::Degraded | Doing::Unreachable);
         let strong = if needed { paint } else { Paint::Plain };
         let line = Line::new()
             .with(Paint::Dim, format!("{}{branch}", " ".repeat(indent)))

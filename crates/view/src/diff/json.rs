@@ -42,6 +42,8 @@ pub struct SideJson<'a> {
     pub unpriced_calls: u64,
     #[serde(flatten)]
     pub totals: &'a Totals,
+    /// Steps at its beginning that it was told of and did again: they are not compared.
+    pub told: u64,
     pub checkpoint: Option<&'a str>,
 }
 
@@ -87,6 +89,7 @@ impl<'a> From<&'a Side> for SideJson<'a> {
             proof: side.proof,
             unpriced_calls: side.unpriced_calls,
             totals: &side.totals,
+            told: side.told,
             checkpoint: side.checkpoint.as_deref(),
         }
     }

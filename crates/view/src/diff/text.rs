@@ -64,7 +64,7 @@ fn verdict(all: &Comparison) -> Vec<(Paint, String)> {
     let Some(first) = all.alignment.first_difference() else {
         return vec![(Paint::Green, same(steps))];
     };
-    let mut lines = Vec::new();
+    let mut lines: Vec<_> = [("A", &all.a), ("B", &all.b)].into_iter().filter_map(again).collect();
     if all.alignment.shared > 0 {
         let shared = count(all.alignment.shared as u64, "step");
         lines.push((Paint::Plain, format!("the first {shared} are shared")));
@@ -75,6 +75,13 @@ fn verdict(all: &Comparison) -> Vec<(Paint, String)> {
         lines.push((Paint::Dim, text.to_owned()));
     }
     lines
+}
+
+/// A rerun is compared by what was done in it.
+fn again((name, side): (&str, &Side)) -> Option<(Paint, String)> {
+    let told = (side.told > 0).then(|| count(side.told, "step"))?;
+    let text = format!("{name} did it again: the {told} that it was told of are not compared");
+    Some((Paint::Dim, text))
 }
 
 fn same(steps: u64) -> String {

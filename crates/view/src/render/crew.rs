@@ -5,8 +5,8 @@ use std::time::Duration;
 use segue_core::{
     Body,
     event::{
-        CrewRaised, Doing, MemberEnded, MemberJoined, MemberSeen, MemberStarted, MemberStarting,
-        MessageFailed, MessagePosted, ScopeBroken, Start, TimerFired,
+        CrewRaised, Doing, MemberEnded, MemberJoined, MemberRestarted, MemberSeen, MemberStarted,
+        MemberStarting, MessageFailed, MessagePosted, ScopeBroken, Start, TimerFired,
     },
 };
 
@@ -21,6 +21,9 @@ impl Out<'_> {
     pub(super) fn crew(&mut self, body: &Body) {
         match body {
             Body::CrewRaised(raised) => self.raised(raised),
+            Body::CrewEnding(_) => {
+                self.one(0, (Paint::Dim, "■"), Paint::Plain, "crew is taken down");
+            }
             Body::MemberJoined(joined) => self.joined(joined),
             Body::MemberLeft(left) => {
                 self.member("–", Paint::Dim, &left.member, "left", &left.reason);
@@ -33,9 +36,11 @@ impl Out<'_> {
             }
             Body::MemberSeen(seen) => self.seen(seen),
             Body::MemberEnded(ended) => self.ended(ended),
+            Body::MemberRestarted(one) => self.restarted(one),
             Body::MessagePosted(posted) => self.posted(posted),
             Body::MessageFailed(failed) => self.failed(failed),
             Body::TimerFired(fired) => self.fired(fired),
+            Body::ScopeOpened(_) | Body::ScopeClosed(_) => {}
             Body::ScopeBroken(broken) => self.scope_broken(broken),
             // A kind of which nobody has said yet how it looks.
             other => self.one(2, (Paint::Dim, "·"), Paint::Dim, other.kind()),
@@ -106,6 +111,7 @@ impl Out<'_> {
         let (sign, paint, verb) = match seen.doing {
             Doing::Waiting => ("⏸", Paint::Yellow, "waits for you"),
             Doing::Degraded => ("✘", Paint::Red, "is given up"),
+            Doing::Unreachable => ("✘", Paint::Red, "can't be reached"),
             Doing::Busy => ("▸", Paint::Cyan, "is busy"),
             Doing::Idle => ("·", Paint::Dim, "is idle"),
             Doing::Starting => ("·", Paint::Dim, "is starting"),
@@ -128,6 +134,14 @@ impl Out<'_> {
         };
         let more = format!("{}{then}", ended.why.trim());
         self.member(sign, paint, &ended.member, verb, &more);
+    }
+
+    /// That it has ended is told already.
+    fn restarted(&mut self, one: &MemberRestarted) {
+        if one.fresh {
+            let what = "is to begin anew, from its first prompt on";
+            self.member("▸", Paint::Cyan, &one.member, what, "");
+        }
     }
 
     /// The first time is part of every delivery; that it took more is news.
@@ -229,7 +243,13 @@ mod tests {
                 cwd: "/src/app".into(),
             }
             .into(),
-            MemberStarted { member: name(), pane: Some("%3".to_owned()), pid: Some(4711) }.into(),
+            MemberStarted {
+                member: name(),
+                pane: Some("%3".to_owned()),
+                pid: Some(4711),
+                began: None,
+            }
+            .into(),
             MemberIdentified { member: name(), vendor_session: "5f1e-77".to_owned() }.into(),
         ]
     }
@@ -251,6 +271,7 @@ mod tests {
             seen(Doing::Waiting, Some("Allow \x1b[2Jrm -rf?\nyes / no")).into(),
             ended(Some(2000), false).into(),
             ended(None, true).into(),
+            MemberRestarted { member: name(), fresh: true }.into(),
             ended(None, false).into(),
         ]
     }
@@ -269,6 +290,7 @@ mod tests {
             .into(),
             ScopeBroken {
                 members: vec![name(), "tester".to_owned()],
+                turn_of: name(),
                 paths: (1..=7).map(|n| format!("src/{n}.rs")).collect(),
                 undone: true,
                 kept_in: Some("0123456789abcdef".to_owned()),
@@ -302,6 +324,7 @@ mod tests {
         ⏸ coder waits for you · Allow rm -rf? yes / no
         ■ coder ended · exit 1 · again in 2 s
         ✘ coder ended too often · exit 1 · is given up
+        ▸ coder is to begin anew, from its first prompt on
         ■ coder ended · exit 1
         · coder gets 1 message · attempt 2
         ✘ coder does not get 1 message · gone

@@ -33,7 +33,7 @@ impl Out<'_> {
             Body::MessageSent(sent) => {
                 let id = event.id.as_deref().map(short).unwrap_or_default();
                 let who = format!("{} → {}", sanitize(&sent.from), sanitize(&sent.to));
-                let text = [(Paint::Bold, who), (Paint::Dim, format!(" · {}", sanitize(id)))];
+                let text = [(Paint::Bold, who), (Paint::Dim, format!(" · {}", sanitize(&id)))];
                 self.line(0, (Paint::Cyan, "✉"), &text);
                 self.text(2, "", Paint::Plain, &sent.text);
             }

@@ -62,7 +62,7 @@ fn raise(home: &Home) -> LockedSession {
         };
         record(joined.into());
         let pane = Some(format!("%{n}"));
-        record(MemberStarted { member: member.clone(), pane, pid: Some(7) }.into());
+        record(MemberStarted { member: member.clone(), pane, pid: Some(7), began: None }.into());
         record(MemberSeen { member, doing: Doing::Idle, what: None }.into());
     }
     let member = "coder".to_owned();

@@ -188,6 +188,9 @@ fn an_odd_url_has_no_page_rather_than_a_secret_in_it() {
     ] {
         let page = compare_url(url, "main", "x");
         assert_eq!(page, None, "{url}");
+        // A company's own GitHub may have any name.
+        let own = url == "https://example.org/u/r";
+        assert_eq!(gh_repo(url), own.then(|| "example.org/u/r".to_owned()), "{url}");
     }
     for url in [
         "https://u:s3cret@github.com/u/r?x=s3cret#s3cret",
@@ -197,6 +200,10 @@ fn an_odd_url_has_no_page_rather_than_a_secret_in_it() {
     ] {
         let page = compare_url(url, "main", "x").unwrap();
         assert_eq!(page, "https://github.com/u/r/compare/main...x?expand=1", "{url}");
+        assert_eq!(gh_repo(url).as_deref(), Some("github.com/u/r"), "{url}");
     }
     assert_eq!(compare_url("git@github.com:u/r", "", "x"), None);
+    for url in ["git@gitlab.com:g/r.git", "git@bitbucket.org:u/r.git", "git@codeberg.org:u/r"] {
+        assert_eq!(gh_repo(url), None, "{url}");
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! Promise: the branch goes from its tip to the whole of the new commit, or stays; no file is
 //! touched and no hook runs. A call that was cut short anywhere can be made again, and ends the
-//! same: where the commit is there already, which its trailers tell, it is found.
+//! same: where the commit is there already, which its trailers tell, it is found. When it returns,
+//! the commit is on the disk, with everything in it and the branch that leads to it.
 //!
 //! The commit is put together in a copy of the index, not in the index itself. So a lock that a
 //! killed git left there stops nothing, and none of ours can leave one. It is a copy, and not made
@@ -55,13 +56,30 @@ pub struct Landing<'a> {
     pub even_if_empty: bool,
 }
 
-/// Commits everything that is there, and returns the branch's last commit. That is the one before
-/// where there is nothing to commit, or where its trailers say that it is this one.
-pub fn commit_all(path: &Path, landing: &Landing<'_>) -> Result<String, WorktreeError> {
+/// What came of a landing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Landed {
+    /// The branch's last commit.
+    pub commit: String,
+    /// It is the one that was asked for, made now or found. Else there was nothing to commit.
+    pub ours: bool,
+    /// Paths that somebody has committed since the snapshot was taken: they stay as they are there.
+    pub kept: Vec<PathBuf>,
+}
+
+impl Landed {
+    fn found(commit: String) -> Self {
+        Self { commit, ours: true, kept: Vec::new() }
+    }
+}
+
+/// Commits everything that is there. The branch stays where there is nothing to commit, or where the
+/// trailers of its last commit say that it is this one.
+pub fn commit_all(path: &Path, landing: &Landing<'_>) -> Result<Landed, WorktreeError> {
     let site = Site::find(path, landing.branch)?;
     let tip = site.tip()?;
     if site.is_landed(&tip, landing)? {
-        return Ok(tip);
+        return Ok(Landed::found(tip));
     }
     let _held = site.hold()?;
     let failed = match site.land(&tip, landing) {
@@ -71,7 +89,7 @@ pub fn commit_all(path: &Path, landing: &Landing<'_>) -> Result<String, Worktree
     // A git of a call that was killed may have lived on, and come first.
     match site.tip()? {
         now if now == tip => Err(failed),
-        now if site.is_landed(&now, landing)? => Ok(now),
+        now if site.is_landed(&now, landing)? => Ok(Landed::found(now)),
         _ => Err(WorktreeError::Moved { branch: landing.branch.to_owned() }),
     }
 }
@@ -142,14 +160,16 @@ impl Site {
         open().map_err(|source| WorktreeError::Io { path: dir.clone(), source })
     }
 
-    fn land(&self, tip: &str, landing: &Landing<'_>) -> Result<String, WorktreeError> {
+    fn land(&self, tip: &str, landing: &Landing<'_>) -> Result<Landed, WorktreeError> {
         let index = self.begin(tip)?;
-        let tree = self.stage(&index, tip, landing)?;
+        let kept = self.committed_since(tip, landing.seen)?;
+        let tree = self.stage(&index, tip, landing, &kept)?;
+        let kept = kept.iter().map(|path| git::path(path).to_owned()).collect();
         let mut command = checkout(&self.top);
         command.args(["rev-parse", "--verify", &format!("{tip}^{{tree}}")]);
         if tree == git::line(&git::run(command)?) && !landing.even_if_empty {
             self.install(index);
-            return Ok(tip.to_owned());
+            return Ok(Landed { commit: tip.to_owned(), ours: false, kept });
         }
         let merged = self.merged(tip)?;
         let message = compose(landing.message, landing.trailers);
@@ -166,7 +186,24 @@ impl Site {
         let note = format!("commit: {subject}");
         move_branch(|| self.committer(), &self.reference, &commit, tip, &note)?;
         self.conclude(!merged.is_empty());
-        Ok(commit)
+        Ok(Landed { commit, ours: true, kept })
+    }
+
+    /// What somebody has put on the branch since the snapshot was taken. Nobody who looked at the
+    /// snapshot has seen it, so nobody's word can take it back.
+    fn committed_since(&self, tip: &str, seen: &str) -> Result<BTreeSet<Vec<u8>>, WorktreeError> {
+        if seen.is_empty() {
+            return Ok(BTreeSet::new());
+        }
+        let Some(before) = Commit::read(&self.top, seen)? else { return Ok(BTreeSet::new()) };
+        let Some(before) = before.parents.first().filter(|before| *before != tip) else {
+            return Ok(BTreeSet::new());
+        };
+        let mut command = checkout(&self.top);
+        command.args(["diff-tree", "-r", "-z", "--name-only", "--no-renames", before, tip]);
+        let output = git::run(command)?;
+        let paths = output.split(|&b| b == 0).filter(|path| !path.is_empty());
+        Ok(paths.map(<[u8]>::to_vec).collect())
     }
 
     /// The copy to work in.
@@ -225,11 +262,17 @@ impl Site {
         index: &Private,
         tip: &str,
         landing: &Landing<'_>,
+        kept: &BTreeSet<Vec<u8>>,
     ) -> Result<String, WorktreeError> {
-        let before = match landing.since.is_empty() {
+        let mut before = match landing.since.is_empty() {
             true => Vec::new(),
             false => self.as_seen(index, tip, landing)?,
         };
+        if !kept.is_empty() {
+            let kept: BTreeSet<&[u8]> = kept.iter().map(Vec::as_slice).collect();
+            // The last word of a path counts.
+            before.extend(lines(tip.len(), &kept, &self.entries(tip, &kept)?));
+        }
         let mut command = self.with(index);
         command.args(["add", "--all"]);
         git::run(command)?;
@@ -252,36 +295,26 @@ impl Site {
     ) -> Result<Vec<u8>, WorktreeError> {
         let wanted: BTreeSet<&[u8]> =
             landing.since.iter().map(|path| path.as_os_str().as_bytes()).collect();
+        let mut found = self.entries(landing.seen, &wanted)?;
+        self.convert(index, &mut found)?;
+        Ok(lines(tip.len(), &wanted, &found))
+    }
+
+    /// Those of the paths that a commit has.
+    fn entries(&self, commit: &str, wanted: &BTreeSet<&[u8]>) -> Result<Entries, WorktreeError> {
         let mut command = checkout(&self.top);
-        command.args(["ls-tree", "-r", "-z", "--full-tree", landing.seen]);
+        command.args(["ls-tree", "-r", "-z", "--full-tree", commit]);
         let listing = git::run(command)?;
         let entries = listing.split(|&b| b == 0).filter_map(entry);
-        let mut found: BTreeMap<&[u8], (String, String)> =
-            entries.filter(|(path, _)| wanted.contains(path)).collect();
-        self.convert(index, &mut found)?;
-        // What goes makes room: a file may have become a directory.
-        let mut lines = Vec::new();
-        let gone = "0".repeat(tip.len());
-        let away = wanted.iter().filter(|path| !found.contains_key(*path));
-        let away = away.map(|path| (*path, format!("0 {gone}\t")));
-        let there = found.iter().map(|(path, (mode, id))| (*path, format!("{mode} {id}\t")));
-        for (path, head) in away.chain(there) {
-            lines.extend_from_slice(head.as_bytes());
-            lines.extend_from_slice(path);
-            lines.push(0);
-        }
-        Ok(lines)
+        let wanted = entries.filter(|(path, _)| wanted.contains(path));
+        Ok(wanted.map(|(path, found)| (path.to_vec(), found)).collect())
     }
 
     /// A snapshot has files as they are on disk; a commit has them as `git add` makes them.
-    fn convert(
-        &self,
-        index: &Private,
-        found: &mut BTreeMap<&[u8], (String, String)>,
-    ) -> Result<(), WorktreeError> {
+    fn convert(&self, index: &Private, found: &mut Entries) -> Result<(), WorktreeError> {
         let is_file = |mode: &str| mode.starts_with("100");
         let files = found.iter().filter(|(_, (mode, _))| is_file(mode));
-        let files: Vec<&[u8]> = files.map(|(path, _)| *path).collect();
+        let files: Vec<Vec<u8>> = files.map(|(path, _)| path.clone()).collect();
         for path in self.converted(index, &files)? {
             let Some((_, id)) = found.get_mut(path.as_slice()) else { continue };
             let mut command = checkout(&self.top);
@@ -297,7 +330,7 @@ impl Site {
     }
 
     /// Those of the files that line ends, filters or encodings may apply to.
-    fn converted(&self, index: &Private, files: &[&[u8]]) -> Result<Vec<Vec<u8>>, WorktreeError> {
+    fn converted(&self, index: &Private, files: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, WorktreeError> {
         if files.is_empty() {
             return Ok(Vec::new());
         }
@@ -305,7 +338,7 @@ impl Site {
         command.args(["config", "--get", "core.autocrlf"]);
         let line_ends = git::ask(command, Vec::new(), 1)?.map(|value| git::line(&value));
         if line_ends.is_some_and(|value| !value.eq_ignore_ascii_case("false")) {
-            return Ok(files.iter().map(|path| path.to_vec()).collect());
+            return Ok(files.to_vec());
         }
         let mut command = self.with(index);
         command.args(["check-attr", "-z", "--stdin"]).args(CONVERTING);
@@ -379,6 +412,25 @@ impl Site {
         // The commit does not depend on it.
         let _ = std::fs::rename(&index.0, self.git_dir.join("index"));
     }
+}
+
+/// Paths of a commit, with their modes and ids.
+type Entries = BTreeMap<Vec<u8>, (String, String)>;
+
+/// What `update-index` is told to have the paths as they were found, or not at all.
+fn lines(id_len: usize, wanted: &BTreeSet<&[u8]>, found: &Entries) -> Vec<u8> {
+    let gone = "0".repeat(id_len);
+    // What goes makes room: a file may have become a directory.
+    let away = wanted.iter().filter(|path| !found.contains_key(**path));
+    let away = away.map(|path| (*path, format!("0 {gone}\t")));
+    let there = found.iter().map(|(path, (mode, id))| (path.as_slice(), format!("{mode} {id}\t")));
+    let mut lines = Vec::new();
+    for (path, head) in away.chain(there) {
+        lines.extend_from_slice(head.as_bytes());
+        lines.extend_from_slice(path);
+        lines.push(0);
+    }
+    lines
 }
 
 /// `100644 blob 3b18e5…\tname`: the path, and its mode and id.

@@ -13,7 +13,7 @@ use crate::git::{self, GitError};
 pub(super) struct Commit {
     pub(super) parents: Vec<String>,
     /// The lines of the last paragraph, where all of them have a key.
-    trailers: Vec<(String, String)>,
+    trailers: Trailers,
 }
 
 impl Commit {
@@ -34,16 +34,9 @@ impl Commit {
     fn parse(text: &str) -> Commit {
         let (head, message) = text.split_once("\n\n").unwrap_or((text, ""));
         let parents = head.lines().filter_map(|line| line.strip_prefix("parent "));
-        let mut last: Vec<&str> =
-            message.trim_end().rsplit('\n').take_while(|line| !line.trim().is_empty()).collect();
-        last.reverse();
-        let pair = |line: &&str| {
-            let (key, value) = line.split_once(':')?;
-            Some((key.to_owned(), value.trim().to_owned()))
-        };
         Commit {
             parents: parents.map(str::to_owned).collect(),
-            trailers: last.iter().map(pair).collect::<Option<_>>().unwrap_or_default(),
+            trailers: paragraphs(message).pop().flatten().unwrap_or_default(),
         }
     }
 
@@ -56,6 +49,20 @@ impl Commit {
         found.sort_unstable();
         !wanted.is_empty() && wanted == found
     }
+}
+
+/// The lines of a paragraph, by their keys.
+pub(super) type Trailers = Vec<(String, String)>;
+
+/// The paragraphs of a message, each with its trailers where it consists of nothing else.
+pub(super) fn paragraphs(message: &str) -> Vec<Option<Trailers>> {
+    let pair = |line: &&str| {
+        let (key, value) = line.split_once(':')?;
+        Some((key.to_owned(), value.trim().to_owned()))
+    };
+    let lines: Vec<&str> = message.trim_end().split('\n').collect();
+    let parts = lines.split(|line| line.trim().is_empty()).filter(|part| !part.is_empty());
+    parts.map(|part| part.iter().map(pair).collect()).collect()
 }
 
 /// A message with its trailers, as tidy as git would make it.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::vendor::{
     Signal, ToolEnd,
-    json::{at, text},
+    json::{at, mcp_text, text},
 };
 
 #[derive(Debug, Default)]
@@ -180,10 +180,12 @@ impl Known {
         if !texts.is_empty() {
             return texts.join("\n");
         }
-        let told = raw.and_then(|raw| {
-            ["output", "message", "error"].iter().find_map(|name| text(raw, &[name]))
-        });
-        told.unwrap_or_default().to_owned()
+        let Some(raw) = raw else { return String::new() };
+        // What Codex's adapter hands on of an MCP server.
+        let answer = at(raw, &["result"]).and_then(mcp_text);
+        let told = ["output", "message", "error"].iter().find_map(|name| text(raw, &[name]));
+        let told = told.or_else(|| text(raw, &["error", "message"]));
+        answer.unwrap_or_else(|| told.unwrap_or_default().to_owned())
     }
 }
 
@@ -211,7 +213,15 @@ pub(super) fn name(call: &ToolCall) -> String {
         _ if call.title.is_empty() => "tool",
         _ => call.title.as_str(),
     };
-    call.name.as_deref().or(beside).unwrap_or(kind).to_owned()
+    let own = call.name.as_deref().or(beside).map(str::to_owned).or_else(|| of_server(call));
+    own.unwrap_or_else(|| kind.to_owned())
+}
+
+/// Codex's adapter says that a tool of an MCP server is executed, and which one beside that.
+fn of_server(call: &ToolCall) -> Option<String> {
+    let input = call.raw_input.as_ref()?;
+    let name = format!("{}.{}", text(input, &["server"])?, text(input, &["tool"])?);
+    (call.title == format!("mcp.{name}")).then_some(name)
 }
 
 /// Every path that a call names.

@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::vendor::{Heard, Signal, ToolEnd, json::text};
+use crate::vendor::{
+    Heard, Signal, ToolEnd,
+    json::{mcp_text, text},
+};
 
 /// What a tool is called and asked; nothing for items that are no tools.
 pub(super) fn tool(item: &Value) -> Option<(String, Value)> {
@@ -63,7 +66,11 @@ pub(super) fn returned(item: &Value, heard: &mut Heard) {
         None => ["error", "result", "contentItems"]
             .iter()
             .filter_map(|name| item.get(name).filter(|value| !value.is_null()))
-            .map(|value| text(value, &["message"]).map_or_else(|| value.to_string(), str::to_owned))
+            .map(|value| match (text(value, &["message"]), mcp_text(value)) {
+                (Some(message), _) => message.to_owned(),
+                (None, Some(said)) => said,
+                (None, None) => value.to_string(),
+            })
             .next()
             .unwrap_or_default(),
     };
@@ -74,4 +81,33 @@ pub(super) fn returned(item: &Value, heard: &mut Heard) {
         end.touched = paths.map(str::to_owned).collect();
     }
     heard.push(Signal::ToolReturned(end));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_tool_of_a_server_says_is_text_and_not_its_wrapping() {
+        let told = |fields: Value| {
+            let mut item = json!({
+                "type": "mcpToolCall", "id": "call_1", "server": "segue", "tool": "receive_messages",
+                "status": "completed", "arguments": {}, "result": null, "error": null,
+            });
+            item.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            let mut heard = Heard::default();
+            completed(&item, &mut heard);
+            let Some(Signal::ToolReturned(end)) = heard.signals.pop() else { panic!("{item}") };
+            end.output
+        };
+        let part = |text: &str| json!({ "type": "text", "text": text });
+        let said =
+            json!({ "content": [part("[message 1] from person:\n  Hello"), part("And more")] });
+        assert_eq!(told(json!({ "result": said })), "[message 1] from person:\n  Hello\nAnd more");
+        let failed = json!({ "error": { "message": "Transport closed" }, "status": "failed" });
+        assert_eq!(told(failed), "Transport closed");
+        // What is no text stays what it is.
+        let picture = json!({ "content": [{ "type": "image", "data": "x" }] });
+        assert_eq!(told(json!({ "result": picture })), picture.to_string());
+    }
 }

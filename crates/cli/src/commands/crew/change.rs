@@ -155,7 +155,7 @@ pub(crate) fn restart(context: &Context, args: &Restart) -> CommandResult {
     let restarted = |session: &Session| {
         let news = session.newest_first().into_iter().flatten();
         let mut news = news.take_while(|event| event.seq > before);
-        news.any(|event| matches!(event.body, Body::MemberEnded(end) if end.member == member))
+        news.any(|event| matches!(event.body, Body::MemberRestarted(one) if one.member == member))
     };
     ask(context, &found, order, restarted)?;
     done(context, "started again", &member)

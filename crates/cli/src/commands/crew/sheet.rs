@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use segue_agents::vendor::{self, World};
 use segue_core::{
-    Exit,
+    Exit, Wrong,
     crew::{self, FILE, Roster, template},
 };
 
@@ -48,11 +48,13 @@ pub(super) fn read(context: &Context, named: Option<&Path>) -> Result<Sheet, Com
     let names: Vec<String> = vendor::ALL.iter().map(|vendor| vendor.card().name).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).chain([NATIVE]).collect();
     let exists = |file: &str| project.join(file).is_file();
+    let called = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let roster = crew::read(&text, &names, &exists).map_err(|wrong| {
+        let named = |one: Wrong| Wrong { file: called.clone(), ..one };
+        let wrong = wrong.into_iter().map(named).collect();
         CommandError::usage(format!("{} can't be used", path.display())).problems(wrong)
     })?;
     check_prompts(&roster, &project)?;
-    let called = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let file = (called != FILE).then_some(called);
     Ok(Sheet { roster, project, file })
 }
@@ -73,17 +75,6 @@ fn check_prompts(roster: &Roster, project: &Path) -> Result<(), CommandError> {
             .map_err(|error| CommandError::usage(format!("{}: {error}", path.display())))?;
         let found = template::render(file, &text, &template::Vars::default());
         problems.extend(found.err().unwrap_or_default());
-    }
-    let words = roster.agents.iter().flat_map(|spec| spec.command.iter());
-    for word in words {
-        let found = template::render(FILE, word, &template::Vars::default());
-        problems.extend(
-            found
-                .err()
-                .unwrap_or_default()
-                .into_iter()
-                .map(|wrong| segue_core::Wrong { line: None, ..wrong }),
-        );
     }
     match problems.is_empty() {
         true => Ok(()),

@@ -1,6 +1,9 @@
 //! `segue crew up`: everybody is started, or brought back.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use segue_agents::vendor::World;
 use segue_core::{
@@ -8,10 +11,11 @@ use segue_core::{
     caps::Caps,
     event::{CrewRaised, Doing},
     identity::LoopKind,
-    state::Phase,
+    state::{CrewMember as Member, Phase},
 };
 use segue_journal::{Durability, Session, home::NewSession};
 use segue_loops::crew::{self, room};
+use segue_runner::process;
 use segue_view::{
     select::{Found, name_taken},
     style::Paint,
@@ -78,31 +82,71 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         return resume(context, &found, session, args);
     }
     let sheet = sheet::read(context, args.file.as_deref())?;
-    let name = args.session.clone().or_else(|| sheet.roster.name.clone()).unwrap_or_else(|| {
-        let dir = sheet.project.file_name().unwrap_or_default();
-        segue_runner::tmux::plain_name(&dir.to_string_lossy())
-    });
-    let mut index = context.index()?;
-    if let Some(row) = name_taken(&mut index, &name).map_err(view_error)? {
-        let found = context.find(Some(&row.selector()))?;
-        let session = found.open(&context.home)?;
-        // Whoever was to begin it died before anybody was in it.
-        let nobody = super::is_crew(&session) && session.state().crew.is_none();
-        match found.at.as_ref().filter(|_| nobody) {
-            Some(at) => context.home.remove(at, &context.me())?,
-            None => return there_already(context, args, &found, &name),
+    let given = args.session.clone().or_else(|| sheet.roster.name.clone());
+    let dir = sheet.project.file_name().unwrap_or_default().to_string_lossy();
+    let wanted = given.clone().unwrap_or_else(|| segue_runner::tmux::plain_name(&dir));
+    let mut name = wanted.clone();
+    for number in 2.. {
+        let Some((found, session)) = called_so(context, &name)? else { break };
+        if is_of(&session, &sheet.project) {
+            return there_already(context, args, &found, &name);
         }
+        if given.is_some() {
+            return Err(of_another(context, &session, &name)?);
+        }
+        // Directories of one name have crews of different names.
+        name = format!("{wanted}-{number}");
     }
-    drop(index);
     begin(context, args, sheet, name)
+}
+
+/// Who has this name.
+fn called_so(context: &Context, name: &str) -> Result<Option<(Found, Session)>, CommandError> {
+    let mut index = context.index()?;
+    let Some(row) = name_taken(&mut index, name).map_err(view_error)? else { return Ok(None) };
+    let found = context.find(Some(&row.selector()))?;
+    let session = found.open(&context.home)?;
+    // Whoever was to begin it died before anybody was in it.
+    let nobody = super::is_crew(&session) && session.state().crew.is_none();
+    match found.at.as_ref().filter(|_| nobody) {
+        Some(at) => {
+            context.home.remove(at, &context.me())?;
+            Ok(None)
+        }
+        None => Ok(Some((found, session))),
+    }
+}
+
+/// Whether a crew is that of a project, which may have been moved since.
+fn is_of(session: &Session, project: &Path) -> bool {
+    let Some(crew) = &session.state().crew else { return false };
+    let same_repo = || {
+        let repo = session.state().identity.as_ref().map(|found| found.repo.id.as_str());
+        repo_of(project).is_ok_and(|here| Some(here.id.as_str()) == repo)
+    };
+    let before = &crew.raised.project;
+    before == project || (!before.exists() && same_repo())
+}
+
+/// A name that somebody wished for, and that belongs to other work.
+fn of_another(
+    context: &Context,
+    session: &Session,
+    name: &str,
+) -> Result<CommandError, CommandError> {
+    let Some(crew) = &session.state().crew else {
+        check_free(context, Some(name))?;
+        return Ok(CommandError::usage(format!("{name} is no crew")));
+    };
+    let project = crew.raised.project.display();
+    Ok(CommandError::usage(format!("there is a crew {name} already, in {project}"))
+        .hint("begin one here: segue crew up --session NAME")
+        .hint(format!("bring that one back here: segue crew up --resume {name} --file segue.toml")))
 }
 
 /// A crew of that name at work is left at work; one that was taken down is not begun anew unasked.
 fn there_already(context: &Context, args: &Args, found: &Found, name: &str) -> CommandResult {
     let session = found.open(&context.home)?;
-    if !super::is_crew(&session) {
-        check_free(context, Some(name))?;
-    }
     if session.state().phase != Phase::Running {
         return Err(CommandError::usage(format!("there is a crew {name} already, and it is down"))
             .hint(format!("bring it back: segue crew up --resume {name}"))
@@ -165,7 +209,8 @@ fn begin(context: &Context, args: &Args, sheet: Sheet, name: String) -> CommandR
     let (headless, worktrees) = (args.headless, args.worktree);
     let branch = args.branch.clone();
     let home = Some(context.home.dir().to_owned());
-    let raised = CrewRaised { roster, project, file, home, headless, worktrees, branch };
+    let tmux = (!headless).then(segue_runner::tmux::here);
+    let raised = CrewRaised { roster, project, file, home, headless, tmux, worktrees, branch };
     session.append(raised, Durability::Synced)?;
     drop(session);
     let found = context.find(Some(&number.to_string()))?;
@@ -188,7 +233,7 @@ pub(crate) fn resume(
         let wait = if args.dry_run { Duration::ZERO } else { args.wait };
         return ready(context, found, wait);
     }
-    let raised = raised_again(context, &session, args.file.as_deref())?;
+    let raised = raised_again(context, &session, &name, args.file.as_deref())?;
     if !raised.headless {
         check_tmux(context)?;
     }
@@ -215,9 +260,13 @@ pub(crate) fn go_on(context: &Context, found: &Found, dry_run: bool) -> CommandR
 fn raised_again(
     context: &Context,
     session: &Session,
-    file: Option<&std::path::Path>,
+    name: &str,
+    file: Option<&Path>,
 ) -> Result<CrewRaised, CommandError> {
-    let before = crew_of(session)?.raised.clone();
+    let mut before = crew_of(session)?.raised.clone();
+    if !before.headless {
+        before.tmux = Some(crew::server(session, name, &context.cwd));
+    }
     let known = before.file.as_deref().unwrap_or(segue_core::crew::FILE);
     let path = file.map_or_else(|| before.project.join(known), |file| file.into());
     if file.is_none() && !path.is_file() {
@@ -251,6 +300,12 @@ fn plan(
     Ok(())
 }
 
+/// Whether nobody has noticed yet that its program is not there any more.
+fn is_gone(member: &Member) -> bool {
+    let process = member.pid.zip(member.began).filter(|_| member.doing != Doing::Degraded);
+    process.is_some_and(|(pid, began)| !process::is_there(pid, began))
+}
+
 /// Waits until everybody is there, and shows how they stand.
 fn ready(context: &Context, found: &Found, wait: Duration) -> CommandResult {
     let settled = |session: &Session| {
@@ -259,7 +314,8 @@ fn ready(context: &Context, found: &Found, wait: Duration) -> CommandResult {
                 !crew.members.is_empty()
                     && crew.members.len() >= crew.roster().places().len()
                     && crew.members.iter().all(|member| {
-                        !member.starting && !matches!(member.doing, Doing::Starting | Doing::Down)
+                        let up = !matches!(member.doing, Doing::Starting | Doing::Down);
+                        !member.starting && up && !is_gone(member)
                     })
             })
     };

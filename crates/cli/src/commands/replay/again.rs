@@ -4,7 +4,7 @@
 use segue_agents::native::ModelSpec;
 use segue_core::{
     Body, Exit,
-    identity::{How, Lineage, LoopKind, Recording},
+    identity::{How, Lineage, LoopKind, Mode, Recording},
 };
 use segue_journal::{Session, home::NewSession};
 use segue_loops::{
@@ -20,6 +20,7 @@ use super::{
 use crate::{
     commands::{
         diff,
+        fork::branch_error,
         go_on::say_plan,
         place,
         run::{Begin, Manner, check_free, check_git, launch_numbered},
@@ -37,6 +38,8 @@ pub(super) fn run(
 ) -> CommandResult {
     let selector = found.selector();
     check(session, &selector)?;
+    // Without a step there is nothing that could answer, and everything would be live.
+    branch::base_of(session, None).map_err(|error| branch_error(error, &selector))?;
     let save = Save::parse(context, args.save.as_deref(), args.force)?;
     check_free(context, save.name())?;
     let config = context.config()?;
@@ -71,11 +74,15 @@ pub(super) fn run(
         stop_at_drift: args.stop_at_drift,
         ..session.recording()
     };
-    let lineage =
-        Lineage { recording: Some(recording), ..Lineage::new(session.id(), How::Replayed) };
+    let lineage = Lineage {
+        recording: Some(recording),
+        mode: Some(Mode::Continue),
+        files,
+        ..Lineage::new(session.id(), How::Replayed)
+    };
     let new = NewSession { lineage: Some(lineage), ..with.session(identity) };
-    let begin = Begin { files, ..Begin::default() };
-    let (exit, number) = launch_numbered(context, &config, new, worker, Manner::default(), begin)?;
+    let (manner, begin) = (Manner::default(), Begin::default());
+    let (exit, number) = launch_numbered(context, &config, new, worker, manner, begin)?;
     if let Some(file) = save::write(context, &save, &number.to_string())?
         // Where it has stopped, the last line is the command that goes on.
         && exit == Exit::Done

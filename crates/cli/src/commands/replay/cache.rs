@@ -38,7 +38,7 @@ pub(super) fn run(
             "session": made.number(),
             "source": selector,
             "mode": "cache",
-            "steps": lineage.and_then(|from| from.base.as_ref()).map(|base| base.steps),
+            "steps": lineage.and_then(|from| from.base.as_ref()).and_then(|base| base.retained),
             "last": lineage.and_then(|from| from.step.as_ref()),
             "file": file,
         }))?;

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::Args;
 use crate::{
-    commands::fork::branch_error,
+    commands::fork::{branch_error, step_word},
     context::{Context, print, say},
     error::{CommandError, CommandResult},
 };
@@ -24,23 +24,20 @@ pub(super) fn run(
     found: &Found,
 ) -> CommandResult {
     let selector = found.selector();
-    let marks = session.landmarks()?;
-    let (mark, _) = branch::find(&marks, args.from_step.as_deref())
-        .map_err(|error| branch_error(error, &selector))?;
+    let step = step_word(context, session, args.from_step.as_deref())?;
+    let step = step.as_deref();
     // What can't be replayed is said before it is shown.
-    session.base_at(&marks, &mark).map_err(|error| branch_error(error.into(), &selector))?;
+    let base = branch::base_of(session, step).map_err(|error| branch_error(error, &selector))?;
     let style = context.out();
     let list = StepList::new(&style);
     if !context.json {
         print(&list.head());
     }
-    let mut reused = 0;
-    session.steps(|step| {
-        if step.index > mark.index {
-            return;
-        }
+    let (mut reused, mut last) = (0, None);
+    session.closure(&base, |step| {
         reused += 1;
-        let left_behind = !session.state().on_path(step.turn);
+        last = Some((step.index, step.id));
+        let left_behind = step.turn > 0 && !session.state().on_path(step.turn);
         match context.json {
             true => {
                 print(&serde_json::to_string(&StepJson::of(&step, left_behind)).unwrap_or_default())
@@ -48,10 +45,9 @@ pub(super) fn run(
             false => print(&list.line(&step, left_behind)),
         }
     })?;
-    if !context.json {
-        let steps = segue_view::style::count(reused, "step");
-        let id = mark.id.short();
-        say(&format!("{steps} up to {} ({id}): nothing was run, nothing was made", mark.index));
+    if let (false, Some((index, id))) = (context.json, last) {
+        let (steps, id) = (segue_view::style::count(reused, "step"), id.short());
+        say(&format!("{steps} up to {index} ({id}): nothing was run, nothing was made"));
     }
     Ok(Exit::Done)
 }

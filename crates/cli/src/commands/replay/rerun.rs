@@ -1,11 +1,12 @@
 //! `segue replay --mode rerun`: an agent does the work again, told what was recorded.
 
-use segue_core::{Exit, identity::How};
-use segue_journal::{Session, home::NewSession};
-use segue_loops::{
-    branch::{self, With},
-    keep::Keeper,
+use segue::{
+    Run,
+    plan::{By, Plan},
 };
+use segue_core::Exit;
+use segue_journal::Session;
+use segue_loops::branch;
 use segue_view::select::Found;
 
 use super::{
@@ -28,7 +29,7 @@ use crate::{
 pub(super) fn run(
     context: &Context,
     args: &Args,
-    session: &Session,
+    session: Session,
     found: &Found,
 ) -> CommandResult {
     let selector = found.selector();
@@ -37,50 +38,28 @@ pub(super) fn run(
     let save = Save::parse(context, args.save.as_deref(), args.force)?;
     check_free(context, save.name())?;
     let config = context.config()?;
-    let place = place::find(context, session, None)?;
+    let place = place::find(context, &session, None)?;
     check_git(&place.dir)?;
-    let keeper = Keeper::new(session, &place.dir, config.checkpoints());
-    let wrong = |error| branch_error(error, &selector);
+    let wrong = |error: segue::Error| CommandError::from(error).about(&selector);
+    let run = Run::of(&context.runs()?, session, found.number);
     let step = args.from_step.as_deref();
-    let branch = branch::leave(session, &keeper, step, How::Replayed).map_err(wrong)?;
-    let files = branch::start_of(session, &keeper);
-    let prompt = task(session, args.prompt.as_deref())?;
-    let mut lines = vec![format!("⟳ rerun #{selector} by {agent}")];
-    let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
-    let (last, id) = (branch.mark.index, branch.mark.id.short());
-    line("context", format!("what is recorded up to step {last} ({id})"));
-    line(
-        "files",
-        match &files {
-            Some(_) => "a worktree of its own, as before turn 1".to_owned(),
-            None => "a worktree of its own, as last committed: the start was not kept".to_owned(),
-        },
-    );
-    line("prompt", prompt.lines().next().unwrap_or_default().to_owned());
+    let plan = run.plan_rerun(step, args.prompt.as_deref(), place.dir).map_err(wrong)?;
     if !context.json {
-        say_plan(context, &lines);
+        say_what(context, &plan, &selector, &agent);
     }
-    let state = session.state();
-    let same = agent == state.agent();
-    let model = args.model.as_deref().or_else(|| state.model().filter(|_| same));
+    let model = args.model.as_deref().or_else(|| run.model_of(&agent));
     let wishes = Wishes { model, permission: args.permission, fresh: false };
     let (model, worker) = hire(context, &config, &agent, wishes)?;
-    let with = With {
+    let by = By {
         agent,
         model,
-        permission: args.permission.unwrap_or_else(|| state.permission()),
-        prompt: format!("{prompt}\n\n{}", branch::FROM_THE_START),
-        workspace: place.dir,
-        worktree: true,
+        permission: args.permission,
         caps: config.caps().overridden_by(args.caps.caps()),
         name: save.name().map(str::to_owned),
-        sealed: false,
-        segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let new = branch.session(session, with).map_err(wrong)?;
-    let new = NewSession { sealed: false, ..new };
-    let begin = Begin { files, ..Begin::default() };
-    let (exit, number) = launch_numbered(context, &config, new, worker, Manner::default(), begin)?;
+    let new = plan.session(&run, by).map_err(wrong)?;
+    let (manner, begin) = (Manner::default(), Begin::default());
+    let (exit, number) = launch_numbered(context, &config, new, worker, manner, begin)?;
     if let Some(file) = save::write(context, &save, &number.to_string())?
         // Where it has stopped, the last line is the command that goes on.
         && exit == Exit::Done
@@ -91,6 +70,22 @@ pub(super) fn run(
         diff::between(context, &selector, &number.to_string())?;
     }
     Ok(exit)
+}
+
+fn say_what(context: &Context, plan: &Plan, selector: &str, agent: &str) {
+    let mut lines = vec![format!("⟳ rerun #{selector} by {agent}")];
+    let mut line = |label: &str, text: String| lines.push(format!("  {label:<9} {text}"));
+    let (last, id) = (plan.branch.mark.index, plan.branch.mark.id.short());
+    line("context", format!("what is recorded up to step {last} ({id})"));
+    line(
+        "files",
+        match plan.files() {
+            Some(_) => "a worktree of its own, as before turn 1".to_owned(),
+            None => "a worktree of its own, as last committed: the start was not kept".to_owned(),
+        },
+    );
+    line("prompt", plan.prompt.lines().next().unwrap_or_default().to_owned());
+    say_plan(context, &lines);
 }
 
 /// What is to be done again.

@@ -1,6 +1,8 @@
 //! Where a replay is kept: as a session with a name, and in a file where one is meant.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use segue_share::foreign::Format;
 
 use crate::{commands::export, context::Context, error::CommandError};
 
@@ -13,15 +15,19 @@ pub(super) enum Save {
 }
 
 impl Save {
-    /// A word is a name; what has an ending or a directory is a file.
+    /// What ends as a file of ours does is a file; any other word is a name.
     pub(super) fn parse(
         context: &Context,
         word: Option<&str>,
         force: bool,
     ) -> Result<Self, CommandError> {
         let Some(word) = word else { return Ok(Self::Unnamed) };
-        if !word.contains(['/', '.']) {
-            return Ok(Self::Name(word.to_owned()));
+        if !is_file(word) {
+            return match word.contains('/') {
+                true => Err(CommandError::usage(format!("{word} is neither a name nor a file"))
+                    .hint("a file ends in .tine, .segue or .json")),
+                false => Ok(Self::Name(word.to_owned())),
+            };
         }
         let path = context.cwd.join(word);
         let dir = path.parent().unwrap_or(&path);
@@ -41,6 +47,11 @@ impl Save {
             _ => None,
         }
     }
+}
+
+/// Whether a file is meant, and not a name.
+pub(super) fn is_file(word: &str) -> bool {
+    Format::of_path(Path::new(word)).is_some()
 }
 
 /// Writes a session into the file that was meant.

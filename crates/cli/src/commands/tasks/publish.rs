@@ -3,14 +3,22 @@
 use std::process::Command;
 
 use segue_core::Exit;
+use segue_loops::tasks::branch::Differences;
+use segue_view::style;
 use segue_workspace::remote::{self, RemoteError};
 use serde_json::json;
 
-use super::status::{find, no_list};
+use super::{
+    sessions,
+    status::{find, no_list, off_branch},
+};
 use crate::{
     context::{Context, print, say},
     error::{CommandError, CommandResult},
 };
+
+/// How much is told of what `gh` says when it can't.
+const MOST_SAID: usize = 300;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Push {
@@ -44,14 +52,23 @@ struct Branch {
 
 fn branch(context: &Context, args: &Push) -> Result<Branch, CommandError> {
     let found = find(context, args.session.as_deref())?;
-    let session = found.open(&context.home)?;
+    let session = sessions::open(context, &found)?;
     let selector = found.selector();
-    let state = session.state();
+    let differs = Differences::of(&session)
+        .map_err(|error| CommandError::failed(format!("the branch can't be read: {error}")))?;
+    let mut state = session.state().clone();
+    differs.settle(&mut state);
     let Some(tasks) = &state.tasks else { return Err(no_list(&selector)) };
-    let Some(tree) = state.worktree.as_ref().filter(|tree| tree.made && tasks.done() > 0) else {
-        return Err(CommandError::usage("nothing of this list is done yet: nothing to push")
+    let made = state.worktree.as_ref().filter(|tree| tree.made);
+    let off = made.and_then(|tree| off_branch(&differs, &tree.plan.branch));
+    let Some(tree) = made.filter(|_| tasks.done() > 0) else {
+        let why = off.unwrap_or_else(|| "nothing of this list is done yet".to_owned());
+        return Err(CommandError::usage(format!("{why}: nothing to push"))
             .hint(format!("segue tasks status {selector}")));
     };
+    if let Some(off) = off {
+        say(&format!("note: {off}"));
+    }
     let title = state.identity.as_ref().map_or("", |found| found.prompt.head()).to_owned();
     let lines = tasks.entries.iter().map(|entry| {
         let sign = if entry.standing == segue_core::state::Standing::Done { "x" } else { " " };
@@ -98,26 +115,42 @@ pub(crate) fn pr(context: &Context, args: &Pr) -> CommandResult {
     pushed(&branch, remote)?;
     let base = args.base.clone().or_else(|| remote::default_branch(&branch.repo, remote));
     let base = base.unwrap_or_else(|| "main".to_owned());
-    if !args.web
-        && let Some(url) = with_gh(&branch, &base)
-    {
-        return said(context, &branch, &url, "opened");
-    }
     let url = remote::url(&branch.repo, remote).map_err(|error| remote_error(&error))?;
+    let mut note = None;
+    if let Some(repo) = remote::gh_repo(&url).filter(|_| !args.web) {
+        match with_gh(&branch, &repo, &base) {
+            Ok(Some(request)) => return said(context, &branch, &request, "opened", None),
+            Ok(None) => {}
+            Err(why) => note = Some(why),
+        }
+    }
     match remote::compare_url(&url, &base, &branch.name) {
-        Some(url) => said(context, &branch, &url, "to be opened at"),
-        None => Err(CommandError::failed(format!(
-            "{} is pushed; where a request is opened on {remote} is not known",
-            branch.name
-        ))
-        .hint("open it on the remote's own pages")),
+        Some(url) => said(context, &branch, &url, "to be opened at", note.as_deref()),
+        None => {
+            let error = CommandError::failed(format!(
+                "{} is pushed; where a request is opened on {remote} is not known",
+                branch.name
+            ));
+            let error = note.into_iter().fold(error, CommandError::hint);
+            Err(error.hint("open it on the remote's own pages"))
+        }
     }
 }
 
-fn said(context: &Context, branch: &Branch, url: &str, how: &str) -> CommandResult {
+fn said(
+    context: &Context,
+    branch: &Branch,
+    url: &str,
+    how: &str,
+    note: Option<&str>,
+) -> CommandResult {
     match context.json {
-        true => context.print_json(&json!({ "branch": branch.name, "how": how, "url": url }))?,
+        true => context
+            .print_json(&json!({ "branch": branch.name, "how": how, "url": url, "note": note }))?,
         false => {
+            if let Some(note) = note {
+                say(&format!("note: {note}"));
+            }
             say(&format!("{} is pushed; the request is {how}", branch.name));
             print(url);
         }
@@ -125,27 +158,36 @@ fn said(context: &Context, branch: &Branch, url: &str, how: &str) -> CommandResu
     Ok(Exit::Done)
 }
 
-/// The request that `gh` has for the branch, or makes; nothing where it can't.
-fn with_gh(branch: &Branch, base: &str) -> Option<String> {
-    let gh = |args: &[&str]| {
-        let output = Command::new("gh").args(args).current_dir(&branch.repo).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        (output.status.success() && !text.is_empty()).then_some(text)
+/// The open request that `gh` has for the branch, or makes; nothing where there is no `gh`, and what
+/// it says where it can't.
+fn with_gh(branch: &Branch, repo: &str, base: &str) -> Result<Option<String>, String> {
+    let there = [["--state", "open"], ["--json", "url"], ["--jq", ".[].url"]];
+    let there = gh(branch, repo, "list", there.as_flattened())?;
+    if there.as_ref().is_none_or(|text| !text.is_empty()) {
+        return Ok(there.and_then(|text| text.lines().next().map(str::to_owned)));
+    }
+    let new = [["--base", base], ["--title", &branch.title], ["--body", &branch.body]];
+    let made = gh(branch, repo, "create", new.as_flattened())?;
+    Ok(made.and_then(|text| text.lines().last().map(str::to_owned)))
+}
+
+fn gh(branch: &Branch, repo: &str, what: &str, more: &[&str]) -> Result<Option<String>, String> {
+    let mut command = Command::new("gh");
+    command.args(["pr", what, "--repo", repo, "--head", &branch.name]).args(more);
+    command.current_dir(&branch.repo).env("GH_PROMPT_DISABLED", "1");
+    let output = match command.output() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        output => output.map_err(|error| format!("gh can't be started: {error}"))?,
     };
-    let there = gh(&["pr", "view", &branch.name, "--json", "url", "--jq", ".url"]);
-    there.or_else(|| {
-        let made = gh(&[
-            "pr",
-            "create",
-            "--head",
-            &branch.name,
-            "--base",
-            base,
-            "--title",
-            &branch.title,
-            "--body",
-            &branch.body,
-        ])?;
-        made.lines().last().map(str::to_owned)
+    if output.status.success() {
+        return Ok(Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()));
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let words: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let words = style::sanitize(&words.join(" · ")).into_owned();
+    let words = style::shorten(&words, MOST_SAID).into_owned();
+    Err(match words.is_empty() {
+        true => format!("gh ended with {}", output.status),
+        false => format!("gh opened no request: {words}"),
     })
 }

@@ -6,8 +6,7 @@ use std::{
 };
 
 use segue_core::{
-    Exit, Permission, State,
-    event::Reason,
+    Exit, Permission,
     identity::LoopKind,
     review::{Consensus, Seat, Terms, names},
     status::Status,
@@ -15,7 +14,6 @@ use segue_core::{
 use segue_journal::home::NewSession;
 use segue_loops::{launch, tasks::Source, worktree::Leavings};
 use segue_view::{
-    index::Filter,
     row::Row,
     style::{self, Paint},
     tasks::last_stop,
@@ -34,12 +32,15 @@ use crate::{
         worker::{Wishes, hire},
     },
     config::{Config, parse_duration},
-    context::{Context, print, say, view_error},
+    context::{Context, print, say},
     error::{CommandError, CommandResult},
     observe::Watcher,
 };
 
-use super::source;
+use super::{
+    sessions::{self, Known},
+    source,
+};
 
 /// Who is asked to evaluate where nobody is named, the first that is there and is not the worker.
 const EVALUATORS: [&str; 6] = ["claude", "codex", "gemini", "copilot", "opencode", "qwen"];
@@ -110,9 +111,8 @@ impl Args {
 /// `segue tasks prep`: everything but the work.
 pub(crate) fn prep(context: &Context, args: Args) -> CommandResult {
     let source = source_of(context, &args.source)?;
-    let before = known(context, &source.path)?;
-    let prepared = before.iter().find(|one| one.row.status() == Status::Prepared);
-    if let Some(one) = prepared.filter(|_| !args.new) {
+    let before = if args.new { Vec::new() } else { known(context, &args, &source.path)? };
+    if let Some(one) = before.iter().find(|one| one.status() == Status::Prepared) {
         let selector = one.row.selector();
         return Err(CommandError::usage(format!("session {selector} is prepared for this list"))
             .hint(format!("start it: segue tasks run {}", args.source.display()))
@@ -145,8 +145,8 @@ pub(crate) fn prep(context: &Context, args: Args) -> CommandResult {
 pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let source = source_of(context, &args.source)?;
     if !args.new {
-        let known = known(context, &source.path)?;
-        let is = |wanted: Status| move |one: &&Known| one.row.status() == wanted;
+        let known = known(context, &args, &source.path)?;
+        let is = |wanted: Status| move |one: &&Known| one.status() == wanted;
         let prepared: Vec<&Known> = known.iter().filter(is(Status::Prepared)).collect();
         match prepared.as_slice() {
             [] => {}
@@ -181,36 +181,19 @@ fn source_of(context: &Context, path: &Path) -> Result<Source, CommandError> {
     Ok(Source { path: std::fs::canonicalize(&path).map_err(fail)?, list })
 }
 
-/// A session over the same list.
-struct Known {
-    row: Row,
-    state: State,
+/// All sessions over the same list, the last changed first; refuses where one of them is damaged. The
+/// look changes nothing.
+fn known(context: &Context, args: &Args, source: &Path) -> Result<Vec<Known>, CommandError> {
+    let repo = segue_workspace::identify(near(source)).map(|repo| repo.id).unwrap_or_default();
+    let mut known = sessions::all(context)?;
+    known.retain(|one| one.is_of(source, &repo));
+    sessions::check_none_damaged(&known, &args.source.display().to_string())?;
+    Ok(known)
 }
 
-impl Known {
-    /// Whether it was left before its end, and nobody has set it aside.
-    fn is_resumable(&self) -> bool {
-        let over = [Reason::Done, Reason::Discarded];
-        !self.state.stop.as_ref().is_some_and(|stop| over.contains(&stop.reason))
-    }
-}
-
-/// All sessions over the same list, newest first. The look changes nothing.
-fn known(context: &Context, source: &Path) -> Result<Vec<Known>, CommandError> {
-    let mut index = context.index()?;
-    let listing = index.query(&Filter::default()).map_err(view_error)?;
-    let mut found = Vec::new();
-    for row in listing.rows.into_iter().filter(|row| row.loop_kind == LoopKind::Tasks) {
-        // One that can't be read is not in the way of another; `segue list` shows it.
-        let Ok(session) = context.home.open(&row.at) else { continue };
-        let state = session.state().clone();
-        let theirs = state.tasks.as_ref().map(|tasks| tasks.source.clone());
-        let first = state.identity.as_ref().and_then(|identity| identity.tasks.clone());
-        if theirs.or(first).is_some_and(|theirs| theirs == source) {
-            found.push(Known { row, state });
-        }
-    }
-    Ok(found)
+/// The directory that a list is in.
+fn near(source: &Path) -> &Path {
+    if source.is_dir() { source } else { source.parent().unwrap_or(source) }
 }
 
 fn several_prepared(several: &[&Known]) -> CommandError {
@@ -341,11 +324,7 @@ fn new_session(
     let reviewers = evaluators(context, config, args, &worker)?;
     let reviewers = check_seats(context, config, reviewers, caps)?;
     check_free(context, args.name.as_deref())?;
-    let near = if source.path.is_dir() {
-        &source.path
-    } else {
-        source.path.parent().unwrap_or(&source.path)
-    };
+    let near = near(&source.path);
     let workspace = match &args.dir {
         Some(dir) => workspace(&context.cwd, Some(dir))?,
         None => {
@@ -408,15 +387,18 @@ fn evaluators(
     args: &Args,
     worker: &Named,
 ) -> Result<Vec<Seat>, CommandError> {
-    let words: Vec<String> = match (args.evaluator.is_empty(), config.get("tasks.evaluator")) {
-        (false, _) => args.evaluator.iter().flat_map(|list| listed(list)).collect(),
-        (true, Some(list)) => crate::config::words(list),
-        (true, None) => vec![other_than(context, config, &worker.agent)],
+    let words = match (args.evaluator.is_empty(), config.get("tasks.evaluator")) {
+        (false, _) => Some(args.evaluator.iter().flat_map(|list| listed(list)).collect()),
+        (true, Some(list)) => Some(crate::config::words(list)),
+        (true, None) => None,
     };
-    if words.is_empty() {
+    let agents: Vec<Named> = match words {
+        Some(words) => words.iter().map(|word: &String| named(word)).collect::<Result<_, _>>()?,
+        None => vec![other_than(context, config, worker)],
+    };
+    if agents.is_empty() {
         return Err(CommandError::usage("nobody is named to evaluate"));
     }
-    let agents: Vec<Named> = words.iter().map(|word| named(word)).collect::<Result<_, _>>()?;
     let all = std::iter::once(worker.agent.as_str());
     let names = names(all.chain(agents.iter().map(|one| one.agent.as_str()))).into_iter().skip(1);
     let same = |one: &Named| one.agent == worker.agent && one.model == worker.model;
@@ -431,9 +413,12 @@ fn evaluators(
 }
 
 /// The first other agent that is there; without one, the worker itself.
-fn other_than(context: &Context, config: &Config, worker: &str) -> String {
+fn other_than(context: &Context, config: &Config, worker: &Named) -> Named {
     let there = |agent: &&&str| {
-        **agent != worker && hire(context, config, agent, Wishes::default()).is_ok()
+        **agent != worker.agent && hire(context, config, agent, Wishes::default()).is_ok()
     };
-    EVALUATORS.iter().find(there).map_or(worker, |agent| *agent).to_owned()
+    match EVALUATORS.iter().find(there) {
+        Some(agent) => Named { agent: (*agent).to_owned(), model: None },
+        None => Named { agent: worker.agent.clone(), model: worker.model.clone() },
+    }
 }

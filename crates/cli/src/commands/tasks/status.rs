@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use segue_core::{Exit, identity::LoopKind, status::Status};
+use segue_core::{Exit, status::Status};
+use segue_loops::tasks::branch::Differences;
 use segue_view::{
-    index::Filter,
     select::Found,
     style::{self, Paint},
     tasks,
 };
 use serde_json::json;
 
+use super::sessions;
 use crate::{
-    context::{Context, print, view_error},
+    context::{Context, print},
     error::{CommandError, CommandResult},
 };
 
@@ -24,20 +25,28 @@ pub(crate) struct Args {
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let found = find(context, args.session.as_deref())?;
-    let session = found.open(&context.home)?;
-    let state = session.state();
+    let session = sessions::open(context, &found)?;
+    // A look fails for nothing that git says.
+    let differs = Differences::of(&session).unwrap_or_default();
+    let mut state = session.state().clone();
+    differs.settle(&mut state);
+    let state = &state;
     let alive = session.held_by()?.is_some();
     let status = Status::of(state, alive);
     let selector = found.selector();
     let Some(list) = &state.tasks else { return Err(no_list(&selector)) };
     let last = state.stop.as_ref().map(tasks::last_stop);
-    let next = segue_view::show::advice(status, state, &selector);
+    let next = match differs.missing.is_empty() || alive {
+        true => segue_view::show::advice(status, state, &selector),
+        false => format!("segue resume {selector}"),
+    };
     if context.json {
         context.print_json(&json!({
             "session": selector, "status": status.to_string(), "source": list.source,
             "branch": state.worktree.as_ref().map(|tree| &tree.plan.branch),
             "worktree": state.worktree.as_ref().map(|tree| &tree.plan.path),
             "last_stop": last, "done": list.done(), "tasks": tasks::rows(state),
+            "removed": tasks::removed(state),
             "caps": state.caps, "tokens": state.usage.total(),
             "cost_dollars": state.cost.dollars(), "next": next,
         }))?;
@@ -51,6 +60,9 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     if let Some(tree) = &state.worktree {
         let text = format!("branch {}", style::sanitize(&tree.plan.branch));
         print(&look.paint(Paint::Dim, &text));
+        if let Some(text) = off_branch(&differs, &tree.plan.branch) {
+            print(&look.paint(Paint::Yellow, &text));
+        }
     }
     print(&tasks::table(state, &look));
     print(&look.paint(Paint::Dim, &format!("spent {}", tasks::spend(state, alive, context.now()))));
@@ -75,27 +87,35 @@ pub(crate) fn find(context: &Context, named: Option<&str>) -> Result<Found, Comm
 }
 
 fn latest(context: &Context, source: Option<&Path>) -> Result<Found, CommandError> {
-    let mut index = context.index()?;
     let here = context.repo()?;
-    let listing = index.query(&Filter::default()).map_err(view_error)?;
-    for row in listing.rows.into_iter().filter(|row| row.loop_kind == LoopKind::Tasks) {
-        let Ok(session) = context.home.open(&row.at) else { continue };
-        let state = session.state();
+    for one in sessions::all(context)? {
         let fits = match source {
-            Some(source) => state.tasks.as_ref().is_some_and(|list| list.source == source),
+            Some(source) => one.is_of(source, &here.id),
             // A remote that was added gives a repository another name, and leaves it in its place.
             None => {
-                let tree = state.worktree.as_ref().map(|tree| &tree.plan);
-                row.at.repo == here.id
+                let tree = one.state.worktree.as_ref().map(|tree| &tree.plan);
+                one.row.at.repo == here.id
                     || tree.is_some_and(|plan| plan.repo == here.root || plan.path == here.root)
             }
         };
         if fits {
-            return context.find(Some(&row.selector()));
+            return context.find(Some(&one.row.selector()));
         }
     }
     let error = CommandError::new(Exit::NoSuchSession, "there is no session over a list of tasks");
     Err(error.hint("start one: segue tasks run DIR").hint("write a list: segue tasks new DIR"))
+}
+
+/// What is to be said of tasks that are recorded as done, and whose commits are not on the branch.
+pub(super) fn off_branch(found: &Differences, branch: &str) -> Option<String> {
+    let short = |commit: &str| commit.get(..7).unwrap_or(commit).to_owned();
+    let named: Vec<String> = found
+        .missing
+        .iter()
+        .map(|(task, commit)| format!("{} ({})", style::sanitize(task), short(commit)))
+        .collect();
+    let branch = style::sanitize(branch);
+    (!named.is_empty()).then(|| format!("done, and no longer on {branch}: {}", named.join(", ")))
 }
 
 pub(crate) fn no_list(selector: &str) -> CommandError {

@@ -1,5 +1,5 @@
 //! `kill -9` of Segue in every state of a pair: the same iteration goes on, nobody who has spoken is
-//! asked again, and it ends as it would have.
+//! asked again, what was said to each arrives once, and it ends as it would have.
 
 use std::{fs, path::PathBuf, thread, time::Duration};
 
@@ -30,11 +30,50 @@ fn silence() -> Reply {
     Reply::fault(Fault::hang()).sticky()
 }
 
-fn kinds(lab: &Lab) -> Vec<String> {
-    journal(lab).iter().map(|event| event["kind"].as_str().unwrap().to_owned()).collect()
+/// How far it came; what is said to somebody comes at any time.
+fn last_kind(lab: &Lab) -> String {
+    let mut kinds =
+        journal(lab).into_iter().map(|event| event["kind"].as_str().unwrap().to_owned());
+    kinds.rfind(|kind| kind != "message.sent").unwrap()
+}
+
+/// What is said to each of them just before the kill, whether it is recorded by then or not.
+const SAID: [(&str, &str); 2] = [("worker", "WORKERWORD"), ("claude", "REVIEWERWORD")];
+
+fn say(lab: &Lab, to: &str, word: &str) {
+    let output = segue(lab, &["bridge", "1", "send", to, &format!("{word}, says a person")]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+}
+
+fn say_to_both(lab: &Lab) {
+    for (to, word) in SAID {
+        say(lab, to, word);
+    }
+}
+
+/// The last that a model knew of an agent's conversation: of the worker's, or of a reviewer's.
+fn conversation(lab: &Lab, cli: Cli, review: bool) -> String {
+    let mut all = asked_by(lab, cli).into_iter().map(|request| request.texts().join("\n"));
+    all.rfind(|text| text.contains(QUESTION) == review).unwrap_or_default()
+}
+
+/// Each was told what was said to it once, and nobody what was said to somebody else.
+fn each_was_told_once(lab: &Lab) {
+    let (worker, reviewer) = (conversation(lab, WORKER, false), conversation(lab, REVIEWER, true));
+    let count = |text: &str| SAID.map(|(_, word)| text.matches(word).count());
+    assert_eq!(count(&worker), [1, 0], "{worker}");
+    assert_eq!(count(&reviewer), [0, 1], "{reviewer}");
+    nothing_waits(lab);
+}
+
+fn nothing_waits(lab: &Lab) {
+    let bridge = segue(lab, &["bridge", "1", "--json"]).stdout;
+    let bridge: Value = serde_json::from_str(&bridge).unwrap();
+    assert_eq!(bridge["not_delivered"], 0, "{bridge:#}");
 }
 
 fn killed(lab: &Lab, live: Live) {
+    say_to_both(lab);
     live.kill();
     wait_until_nothing_runs(lab);
     assert_eq!(show(lab)["status"], "crashed");
@@ -42,16 +81,22 @@ fn killed(lab: &Lab, live: Live) {
 
 /// Goes on, to the end that it would have had without the kill.
 fn resumed_to_its_end(lab: &Lab) {
+    ends_after(lab, &["person", "review"]);
+    each_was_told_once(lab);
+}
+
+/// The same with these turns of the worker.
+fn ends_after(lab: &Lab, turns: &[&str]) {
     let output = segue(lab, &["resume", "1"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     assert_eq!(hello(lab), "hello\n");
     assert_eq!(verdicts(lab), given(&[(1, "claude", "fail"), (2, "claude", "pass")]));
     let rounds: Vec<Value> =
         bodies(lab, "review.started").iter().map(|one| one["iteration"].clone()).collect();
-    assert_eq!(rounds, [1, 2]);
-    let turns = bodies(lab, "turn.started");
-    let causes: Vec<&Value> = turns.iter().map(|turn| &turn["cause"]).collect();
-    assert_eq!(causes, ["person", "review"]);
+    assert_eq!(rounds, (1..=turns.len()).collect::<Vec<_>>());
+    let begun = bodies(lab, "turn.started");
+    let causes: Vec<&Value> = begun.iter().map(|turn| &turn["cause"]).collect();
+    assert_eq!(causes, turns);
     let asked = of_kind(&reviewer_journal(lab, "claude"), "turn.started");
     let ids: Vec<&str> = asked.iter().map(|turn| turn["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["review-1", "review-2"], "each question once");
@@ -70,8 +115,11 @@ fn in_the_middle_of_the_work() {
     killed(&lab, live);
 
     let done = of(WORKER, Reply::text("I mended the spelling."));
-    start(&mut lab, [vec![done], passes(REVIEWER, 2)]);
-    resumed_to_its_end(&lab);
+    // Its turn goes on as it was begun: what was said to it since is one more.
+    let thanks = of(WORKER, Reply::text("I have heard it."));
+    start(&mut lab, [vec![done, thanks], passes(REVIEWER, 2)]);
+    ends_after(&lab, &["person", "review", "message"]);
+    each_was_told_once(&lab);
     assert_eq!(questions(&lab, REVIEWER).len(), 1);
     let told = asked_by(&lab, WORKER)[0].texts().join("\n");
     for part in [TASK, "I wrote the greeting by hand.", "does not pass yet", "Go on where you"] {
@@ -91,7 +139,7 @@ fn between_the_work_and_its_proof() {
     let proof = wait_for(|| fs::read_to_string(&proving).ok().filter(|text| text.ends_with('\n')));
     killed(&lab, live);
     wait_gone(proof.trim().parse().unwrap());
-    assert_eq!(kinds(&lab).last().unwrap(), "proof.started");
+    assert_eq!(last_kind(&lab), "proof.started");
 
     fs::write(&go, "").unwrap();
     start(&mut lab, [objects(REVIEWER, 1), second_attempt(WORKER), passes(REVIEWER, 2)]);
@@ -116,6 +164,7 @@ fn in_mid_review_with_one_of_two_verdicts_in() {
     wait_for_event(&lab, "verdict.given");
     wait_for(|| (questions(&lab, second).len() == 1).then_some(()));
     assert_eq!(questions(&lab, REVIEWER).len(), 1);
+    say(&lab, "codex-2", "SECONDWORD");
     killed(&lab, live);
     assert_eq!(verdicts(&lab), given(&[(1, "claude", "fail")]));
 
@@ -146,9 +195,13 @@ fn in_mid_review_with_one_of_two_verdicts_in() {
         assert_eq!(ids, ["review-1", "review-2"], "{name}");
     }
     assert_eq!(bodies(&lab, "review.started").len(), 2);
+    each_was_told_once(&lab);
+    let told = conversation(&lab, second, true);
+    assert_eq!(told.matches("SECONDWORD").count(), 1, "{told}");
 }
 
-/// A verdict that came by the tool is not lost with the rest of the answer.
+/// A verdict that came by the tool is the reviewer's last word: it is not even asked for the rest of
+/// its answer.
 #[test]
 fn after_a_verdict_was_submitted_and_before_it_counts() {
     let Some(mut lab) = Lab::open(WORKER) else { return };
@@ -160,11 +213,11 @@ fn after_a_verdict_was_submitted_and_before_it_counts() {
     killed(&lab, live);
     assert!(verdicts(&lab).is_empty());
 
-    let rest = vec![of(REVIEWER, Reply::text("I have said what I think.")), of(REVIEWER, pass())];
-    start(&mut lab, [second_attempt(WORKER), rest]);
+    start(&mut lab, [second_attempt(WORKER), passes(REVIEWER, 2)]);
     resumed_to_its_end(&lab);
-    let told = asked_by(&lab, REVIEWER)[0].texts().join("\n");
-    assert_eq!(told.matches(QUESTION).count(), 1, "{told}");
+    let asked = questions(&lab, REVIEWER);
+    assert_eq!((asked.len(), asked_by(&lab, REVIEWER).len()), (1, 1), "{asked:?}");
+    assert!(asked[0].contains("This is round 2."), "{asked:?}");
 }
 
 /// What is known of limits is read at the end of every turn and before the next thing is done. Here
@@ -204,14 +257,15 @@ impl Barrier {
     }
 
     /// Kills Segue in front of it.
-    fn kill_after(self, lab: &Lab, live: Live, last: &str) {
+    fn kill_after(self, lab: &Lab, live: Live, last: &str, before: impl FnOnce(&Lab)) {
         wait_for_event(lab, last);
+        before(lab);
         live.kill();
         for pipe in self.pipes.iter().chain([&self.limits]) {
             fs::remove_file(pipe).unwrap();
         }
         wait_until_nothing_runs(lab);
-        assert_eq!(kinds(lab).last().unwrap(), last);
+        assert_eq!(last_kind(lab), last);
         assert_eq!(show(lab)["status"], "crashed");
     }
 }
@@ -227,7 +281,7 @@ fn after_the_last_word_of_the_worker_and_before_anything_is_kept_of_it() {
     wait_for(|| (asked_by(&lab, WORKER).len() == 2).then_some(()));
     let barrier = Barrier::put_up(&lab);
     fs::write(&gate, "").unwrap();
-    barrier.kill_after(&lab, live, "turn.ended");
+    barrier.kill_after(&lab, live, "turn.ended", say_to_both);
 
     start(&mut lab, [objects(REVIEWER, 1), second_attempt(WORKER), passes(REVIEWER, 2)]);
     resumed_to_its_end(&lab);
@@ -249,7 +303,7 @@ fn between_the_verdict_and_the_next_attempt() {
     fs::write(&gate, "").unwrap();
     // The reviewer's own turn ends before its verdict counts.
     barrier.let_one_in();
-    barrier.kill_after(&lab, live, "verdict.given");
+    barrier.kill_after(&lab, live, "verdict.given", say_to_both);
 
     start(&mut lab, [second_attempt(WORKER), passes(REVIEWER, 2)]);
     resumed_to_its_end(&lab);
@@ -272,7 +326,7 @@ fn between_the_last_verdict_and_the_commit() {
     fs::write(&gate, "").unwrap();
     // The reviewer's own turn ends before its verdict counts.
     barrier.let_one_in();
-    barrier.kill_after(&lab, live, "verdict.given");
+    barrier.kill_after(&lab, live, "verdict.given", |_| {});
 
     start(&mut lab, []);
     let output = segue(&lab, &["resume", "1"]);
@@ -323,5 +377,5 @@ fn again_and_again_at_any_moment() {
         args = &["resume", "1"];
     }
     assert!(kills > 1, "it was over too soon");
-    resumed_to_its_end(&lab);
+    ends_after(&lab, &["person", "review"]);
 }

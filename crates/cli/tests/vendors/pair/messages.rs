@@ -15,7 +15,7 @@ use super::stage::{
 };
 use crate::{
     checkpoint::our_tool,
-    support::{Live, asked_by, bodies, journal, of, segue, show, wait_for},
+    support::{Live, asked_by, bodies, journal, of, segue, show, wait_for, word},
 };
 
 const WORKER: Cli = Cli::Codex;
@@ -124,6 +124,56 @@ fn everything_arrived(lab: &Lab, messages: usize) {
     assert_eq!(ids.len(), sent.len(), "each is delivered once: {of_all:?}");
     sent.retain(|id| !ids.contains(&id));
     assert!(sent.is_empty(), "{sent:?}");
+}
+
+/// A reviewer that lets everything pass, and asks no model.
+const CONTENT: &str =
+    r#"exec:cat > /dev/null; printf '\140\140\140segue\n{"verdict":"pass"}\n\140\140\140\n'"#;
+
+macro_rules! receivers {
+    ($($name:ident: $cli:ident;)*) => {
+        $(#[test]
+        fn $name() {
+            what_the_tool_has_told_is_not_told_again(Cli::$cli);
+        })*
+    };
+}
+
+// All that have the tools, each in its own way of naming them and of telling what they answered.
+receivers! {
+    claude_is_told_once: Claude;
+    codex_is_told_once: Codex;
+    gemini_is_told_once: Gemini;
+    copilot_is_told_once: Copilot;
+    opencode_is_told_once: OpenCode;
+    claude_is_told_once_over_acp: ClaudeAcp;
+    codex_is_told_once_over_acp: CodexAcp;
+    gemini_is_told_once_over_acp: GeminiAcp;
+    opencode_is_told_once_over_acp: OpenCodeAcp;
+}
+
+/// A person's message would be another turn, where it was not known that it has arrived.
+fn what_the_tool_has_told_is_not_told_again(cli: Cli) {
+    let Some(mut lab) = Lab::open(cli) else { return };
+    let (agent, gate) = (cli.agent(), lab.path("gate"));
+    let work = [
+        our_tool(agent, "receive_messages", json!({})).until(&gate),
+        agent.write_file(&lab.work().join("hello.txt"), "hello\n"),
+        Reply::text("I wrote it."),
+    ];
+    start(&mut lab, [work.map(|reply| of(agent, reply)).into()]);
+    let live = Live::start(&lab, &["pair", TASK, "-w", word(cli), "-r", CONTENT]);
+    wait_for(|| (!asked_by(&lab, agent).is_empty()).then_some(()));
+    send(&lab, "worker", "PERSONONE says hello");
+    fs::write(&gate, "").unwrap();
+    let output = live.end();
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let told = answers(&lab, agent);
+    assert!(told[0].contains("] from person:\n  PERSONONE says hello"), "{told:?}");
+    assert_eq!(bodies(&lab, "turn.started").len(), 1, "{:?}", bodies(&lab, "tool.returned"));
+    let delivered = bodies(&lab, "message.delivered");
+    assert_eq!(delivered.len(), 1, "{delivered:?}");
+    assert_eq!((&delivered[0]["by"], &bridge(&lab)["not_delivered"]), (&json!("tool"), &json!(0)));
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn landing<'a>(branch: &'a str, trailers: &'a [(&'a str, String)]) -> Landing<'a
 /// Lands what is there, and checks what has to hold after each landing.
 fn land(path: &Path, landing: &Landing<'_>) -> String {
     let files = fingerprint(path);
-    let commit = commit_all(path, landing).unwrap();
+    let commit = commit_all(path, landing).unwrap().commit;
     assert_eq!(fingerprint(path), files);
     assert_eq!(git(path, &["rev-parse", "HEAD"]), commit);
     let left = std::fs::read_dir(git_dir(path).join("segue/landing")).unwrap().count();
@@ -127,20 +127,20 @@ fn a_call_that_was_cut_short_anywhere_is_made_again_with_the_same_result() {
             write(&index.0.with_extension("index.lock"), "half");
         }
         if step >= 2 {
-            site.stage(&index, &tip, &landing).unwrap();
+            site.stage(&index, &tip, &landing, &BTreeSet::new()).unwrap();
         }
         match step {
             3 => site.install(index),
             4 => {
                 // Also without the event.
                 std::mem::forget(index);
-                landed = Some(commit_all(&path, &landing).unwrap());
+                landed = Some(commit_all(&path, &landing).unwrap().commit);
             }
             // The user's index, half made by another git.
             5 => drop(git(&path, &["add", "added"])),
             _ => std::mem::forget(index),
         }
-        let commit = commit_all(&path, &landing).unwrap();
+        let commit = commit_all(&path, &landing).unwrap().commit;
         assert!(landed.is_none_or(|landed| landed == commit));
         assert_eq!(count(&path), "2", "{step}");
         assert_eq!(git(&path, &["show", "HEAD:new"]), "reviewed");
@@ -294,12 +294,12 @@ fn line_ends_and_filters_apply_to_what_was_seen_too() {
     write(&path.join("new"), "seen\r\n");
     let seen = open(&path).take("refs/segue/s/2", "").unwrap().commit;
     write(&path.join("new"), "since\r\n");
-    let other = [("Segue-Turn", "2".to_owned())];
-    land(&path, &landing(&branch, &other));
-    assert_eq!(show("new"), "since\n");
     let since = [PathBuf::from("new")];
-    land(&path, &Landing { since: &since, seen: &seen, ..landing(&branch, &trailers()) });
+    let other = [("Segue-Turn", "2".to_owned())];
+    land(&path, &Landing { since: &since, seen: &seen, ..landing(&branch, &other) });
     assert_eq!(show("new"), "seen\n");
+    land(&path, &landing(&branch, &trailers()));
+    assert_eq!(show("new"), "since\n");
 }
 
 #[test]
@@ -398,7 +398,7 @@ fn a_branch_that_somebody_moves_meanwhile_is_not_moved_back() {
         meanwhile(&lab, &path, &format!("git update-ref refs/heads/{branch} {other}"));
         let own = trailers();
         match commit_all(&path, &landing(&branch, &own)) {
-            Ok(found) if ours => assert_eq!(found, other),
+            Ok(found) if ours => assert_eq!(found.commit, other),
             Err(WorktreeError::Moved { .. }) if !ours => {}
             other => panic!("{other:?}"),
         }
@@ -474,10 +474,40 @@ fn killed_at_any_point_it_is_landed_once() {
         running.wait().unwrap();
         let (own, since) = (turn(number), ["since".into()]);
         let again = Landing { since: &since, seen: &seen, ..landing(&branch, &own) };
-        let commit = commit_all(&path, &again).unwrap();
+        let commit = commit_all(&path, &again).unwrap().commit;
         assert_eq!(count(&path), (number + 2).to_string());
         assert_eq!(git(&path, &["show", &format!("{commit}:since")]), format!("{number} seen"));
         assert!(names(&path, &commit).contains(&format!("new-{number}")));
         assert_eq!(status(&path), "M since", "{number}");
     }
+}
+
+#[test]
+fn what_somebody_committed_after_the_snapshot_is_not_taken_back() {
+    let (_lab, path, branch) = with_worktree();
+    write(&path.join("new"), "reviewed");
+    write(&path.join("a.txt"), "reviewed\n");
+    let seen = open(&path).take("refs/segue/s/1", "").unwrap().commit;
+    // A person commits one file of their own, one that was reviewed, and the removal of a third.
+    write(&path.join("mine"), "m");
+    write(&path.join("a.txt"), "reviewed, and mended\n");
+    git(&path, &["add", "mine", "a.txt"]);
+    git(&path, &["rm", "-q", "src/lib.rs"]);
+    git(&path, &["commit", "-q", "-m", "mine"]);
+    // And leaves something behind that is not committed.
+    write(&path.join("mine"), "m, and more");
+    write(&path.join("new"), "since");
+    let since: Vec<PathBuf> =
+        ["mine", "a.txt", "src/lib.rs", "new"].into_iter().map(PathBuf::from).collect();
+    let own = trailers();
+    let landed =
+        commit_all(&path, &Landing { since: &since, seen: &seen, ..landing(&branch, &own) })
+            .unwrap();
+    let kept: Vec<&str> = landed.kept.iter().map(|path| path.to_str().unwrap()).collect();
+    assert_eq!((landed.ours, kept), (true, vec!["a.txt", "mine", "src/lib.rs"]));
+    let changed = git(&path, &["diff", "--name-status", "HEAD^", "HEAD"]);
+    assert_eq!(changed, "A\tnew");
+    assert_eq!(git(&path, &["show", "HEAD:a.txt"]), "reviewed, and mended");
+    assert_eq!(git(&path, &["show", "HEAD:new"]), "reviewed");
+    assert_eq!(status(&path).trim(), "M mine\n M new");
 }

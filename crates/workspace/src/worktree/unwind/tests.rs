@@ -21,7 +21,7 @@ fn with_placeholder() -> (Lab, std::path::PathBuf, String, String) {
         seen: "",
         even_if_empty: true,
     };
-    let commit = commit_all(&path, &landing).unwrap();
+    let commit = commit_all(&path, &landing).unwrap().commit;
     (lab, path, branch, commit)
 }
 
@@ -77,7 +77,7 @@ fn a_placeholder_without_changes_is_taken_back_too() {
         seen: "",
         even_if_empty: true,
     };
-    let commit = commit_all(&path, &landing).unwrap();
+    let commit = commit_all(&path, &landing).unwrap().commit;
     let done = unwind(&path, &branch, &commit, &own).unwrap();
     assert!(matches!(done, Unwound::Done { .. }));
     assert_eq!(git(&path, &["status", "--porcelain"]), "");

@@ -1,0 +1,258 @@
+//! Every stop in the table of docs/tasks.md, brought about on purpose: what it is called, what becomes
+//! of the tasks, what is on the branch; and from each of them a resume comes to the end.
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use rustix::process::Signal;
+use segue_testkit::env::{Output, TestEnv};
+
+use crate::{
+    support::{data, finish, segue, signal, start, until},
+    task_runs::{
+        ACCEPT, FIRST, args, commits, list, model, never, states, status, twice_draft, work,
+        worktree,
+    },
+};
+
+/// One way to stop at the second of three tasks.
+struct Stop {
+    /// In the table; `None` for a crash, which has no word.
+    word: Option<&'static str>,
+    worker: String,
+    evaluator: String,
+    flags: Vec<&'static str>,
+    exit: i32,
+    /// Sent once the second task has begun to write.
+    signal: Option<Signal>,
+    /// What is on the branch of the task in hand.
+    placeholder: bool,
+    /// What the worker has said already when it is resumed.
+    before: String,
+    resume: Vec<&'static str>,
+}
+
+impl Stop {
+    fn new(word: &'static str, worker: String) -> Self {
+        Self {
+            word: Some(word),
+            worker,
+            evaluator: ACCEPT.to_owned(),
+            flags: Vec::new(),
+            exit: 3,
+            signal: None,
+            placeholder: false,
+            before: String::new(),
+            resume: Vec::new(),
+        }
+    }
+
+    fn flags(self, flags: &[&'static str], resume: &[&'static str]) -> Self {
+        Self { flags: flags.to_vec(), resume: resume.to_vec(), ..self }
+    }
+
+    fn kept(self) -> Self {
+        Self { placeholder: true, ..self }
+    }
+}
+
+/// A worker that answers like this, again and again, in place of the second task.
+fn second(reply: &str) -> String {
+    let reply = format!("\n[[reply]]\nwhen = [\"T-002: \"]\n{reply}\nrepeat = true\n");
+    work(1, "one") + &reply + &work(3, "three")
+}
+
+/// One step of the worker in the second task.
+fn step(reply: &str) -> String {
+    format!("\n[[reply]]\nwhen = [\"T-002: \"]\n{reply}\n")
+}
+
+const DRAFT: &str =
+    r#"tools = [{ name = "write_file", input = { path = "2.txt", content = "half\n" } }]"#;
+const SLOW: &str =
+    r#"tools = [{ name = "shell", input = { command = "echo begun > 2.txt; sleep 300" } }]"#;
+const AGAIN: &str = r#"tools = [{ name = "shell", input = { command = "echo x >> 2.txt" } }]"#;
+
+/// What is the task's own failure.
+fn of_the_task() -> Vec<Stop> {
+    let reviewed = |word, flags: &[&'static str], resume: &[&'static str]| {
+        let stop = Stop::new(word, twice_draft()).flags(flags, resume).kept();
+        Stop { evaluator: never() + ACCEPT, ..stop }
+    };
+    let half = format!("{DRAFT}\n{}", step("text = \"I think I am done.\"").trim_start());
+    let refuses = "text = \"I would rather not.\"\nrefuses = true";
+    // One empty answer is not yet two.
+    let silent_once = work(1, "one") + &step("silent = true") + &step("text = \"Done, I think.\"");
+    let silent_later = work(1, "one") + &step("text = \"Done, I think.\"") + &step("silent = true");
+    vec![
+        reviewed("iter_cap", &["--max-iterations", "2"], &["--max-iterations", "9"]),
+        reviewed("evaluator_cap", &["--max-reviews", "2"], &["--max-reviews", "0"]),
+        Stop::new("step_cap", second(DRAFT))
+            .flags(&["--max-steps", "5"], &["--max-steps", "50"])
+            .kept(),
+        Stop::new("no_case", second(&half)).kept(),
+        Stop::new("no_case", silent_once),
+        Stop::new("no_case", silent_later),
+        Stop::new("empty_responses", second("silent = true")),
+        Stop::new("looping", second(AGAIN)).kept(),
+        Stop::new("refused", second(refuses)),
+        Stop::new("refused", work(1, "one") + &step(DRAFT) + &step(refuses)).kept(),
+    ]
+}
+
+/// What all tasks have in common.
+fn between_tasks() -> Vec<Stop> {
+    let three = || work(1, "one") + &work(2, "two") + &work(3, "three");
+    let slow =
+        three().replacen("text = \"I write it.\"", "text = \"I write it.\"\ndelay_ms = 1500", 1);
+    vec![
+        Stop::new("wall_clock", slow).flags(&["--max-time", "1s"], &["--max-time", "1h"]),
+        Stop::new("token_cap", three()).flags(&["--max-tokens", "1"], &["--max-tokens", "1M"]),
+        Stop::new("cost_cap", three()).flags(&["--max-cost", "0.000001"], &["--max-cost", "none"]),
+        Stop::new("turn_cap", three()).flags(&["--max-turns", "1"], &["--max-turns", "none"]),
+    ]
+}
+
+/// What is nobody's failure, or everybody's: the task is gone on with.
+fn around_the_task() -> Vec<Stop> {
+    let stopped = |word, reply: &str| Stop {
+        before: step(DRAFT),
+        ..Stop::new(word, work(1, "one") + &step(DRAFT) + reply)
+    };
+    let slow = |word, signal, exit| Stop {
+        word,
+        exit,
+        signal: Some(signal),
+        before: step(SLOW),
+        ..Stop::new("", work(1, "one") + &step(SLOW))
+    };
+    vec![
+        stopped("limit", &step("limit = { secs = 7200 }")).flags(&[], &["--now"]),
+        // The script ends: that is no answer.
+        Stop { exit: 1, ..stopped("error", "") },
+        slow(Some("interrupted"), Signal::INT, 130),
+        slow(None, Signal::KILL, 137),
+    ]
+}
+
+/// Runs, stops as it should, and goes on to the end when everybody does their work.
+fn check(stop: &Stop, in_hand: &str) {
+    let (env, word) = (list(3), stop.word.unwrap_or("none (it crashed)"));
+    // Both models have a price.
+    let prices = ["worker", "evaluator"].map(|name| {
+        let path = fs::canonicalize(env.path("")).unwrap().join(format!("{name}.toml"));
+        format!("[prices.\"script:{}\"]\ninput = 3\noutput = 15\n", path.display())
+    });
+    fs::create_dir_all(env.home()).unwrap();
+    fs::write(env.home().join("config.toml"), prices.concat()).unwrap();
+    let args = args(&env, &stop.worker, &stop.evaluator, &stop.flags);
+    // The clock has to go on.
+    let child = start(env.command(&args).env_remove("SEGUE_CLOCK"));
+    if let Some(wanted) = stop.signal {
+        until("the second task is begun", || worktree(&env).join("2.txt").exists());
+        signal(&child, wanted);
+    }
+    let output = finish(child);
+    assert_eq!(output.status, stop.exit, "{word}: {}", output.stderr);
+    assert_eq!(status(&env)["last_stop"].as_str(), stop.word, "{}", output.stderr);
+    let why = |state: &str| match state {
+        "failed" => format!("failed {word}"),
+        state => state.to_owned(),
+    };
+    assert_eq!(states(&env), ["done", &why(in_hand), "pending"], "{word}");
+    let placeholder = format!("T-002: FAILED ({word}): Number 2");
+    let on_branch = [FIRST, &placeholder];
+    assert_eq!(commits(&env), on_branch[..1 + usize::from(stop.placeholder)], "{word}");
+    goes_on(&env, stop, in_hand, word);
+}
+
+fn goes_on(env: &TestEnv, stop: &Stop, in_hand: &str, word: &str) {
+    let rest = work(1, "one") + &stop.before + &work(2, "two") + &work(3, "three");
+    model(env, "worker", &rest);
+    model(env, "evaluator", ACCEPT);
+    let args: Vec<&str> = ["resume", "1"].iter().chain(&stop.resume).copied().collect();
+    let output = segue(env, &args);
+    assert_eq!(output.status, 0, "{word}: {}", output.stderr);
+    let plan = match in_hand {
+        "failed" => format!("retrying T-002 (was: failed, {word}); then: T-003"),
+        "begun" => "going on with T-002; then: T-003".to_owned(),
+        _ => "pending: T-002, T-003".to_owned(),
+    };
+    let plan = format!("↻ resume plan: {plan}; last stop: {word}");
+    assert_eq!(output.stderr.lines().next(), Some(plan.as_str()), "{}", output.stderr);
+    assert_eq!(commits(env), [FIRST, "T-002: Number 2", "T-003: Number 3"], "{word}");
+    assert_eq!(states(env), ["done"; 3], "{word}");
+    assert_eq!(status(env)["last_stop"], "all_done", "{word}");
+    // A task that is gone on with is not begun again.
+    let begun = 3 + usize::from(in_hand == "failed");
+    assert_eq!(data(env, 1, "task.started").len(), begun, "{word}");
+}
+
+#[test]
+fn what_is_the_tasks_own_failure_fails_it() {
+    of_the_task().iter().for_each(|stop| check(stop, "failed"));
+}
+
+#[test]
+fn what_all_tasks_have_in_common_stops_between_them() {
+    between_tasks().iter().for_each(|stop| check(stop, "pending"));
+}
+
+#[test]
+fn what_comes_from_outside_leaves_the_task_in_hand() {
+    around_the_task().iter().for_each(|stop| check(stop, "begun"));
+}
+
+#[test]
+fn a_provider_that_stays_down_fails_no_task() {
+    let env = list(1);
+    let evaluator = model(&env, "evaluator", ACCEPT);
+    let args = ["tasks", "run", "plan", "--worker", "native@chat/m", "--evaluator", &evaluator];
+    let mut command = env.command(args);
+    command.env("SEGUE_CHAT_BASE_URL", "http://127.0.0.1:9").env("SEGUE_CHAT_KEY", "k");
+    assert_eq!(segue(&env, &["config", "set", "native.attempts", "1"]).status, 0);
+    let output = Output::of(&mut command).unwrap();
+    assert_eq!(output.status, 3, "{}", output.stderr);
+    assert_eq!(status(&env)["last_stop"], "provider_failure");
+    assert_eq!(states(&env), ["begun"]);
+    assert_eq!(commits(&env), [""; 0]);
+    let worker = model(&env, "worker", &work(1, "one"));
+    let model = worker.trim_start_matches("native@");
+    let output = segue(&env, &["resume", "1", "--model", model]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("going on with T-001; last stop: provider_failure"));
+    assert_eq!(commits(&env), [FIRST]);
+}
+
+/// The page's table: the words of each row, and what it says of the task in hand.
+fn table() -> Vec<(BTreeSet<String>, String, String)> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/tasks.md");
+    let text = fs::read_to_string(path).unwrap();
+    let rows = text.lines().skip_while(|line| !line.starts_with("| last stop |")).skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+        let words = cells[0].split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        (words, cells[0].to_owned(), cells[1].to_owned())
+    };
+    rows.map(row).collect()
+}
+
+#[test]
+fn the_table_has_every_stop_and_no_other() {
+    let words = |stops: &[Stop]| -> BTreeSet<String> {
+        stops.iter().filter_map(|stop| stop.word).map(str::to_owned).collect()
+    };
+    let table = table();
+    let told = |effect: &str| -> BTreeSet<String> {
+        let rows = table.iter().filter(|(_, _, of)| of == effect);
+        rows.flat_map(|(words, ..)| words.clone()).collect()
+    };
+    assert_eq!(told("failed"), words(&of_the_task()));
+    assert_eq!(told("none is in hand"), words(&between_tasks()));
+    let mut outside = words(&around_the_task());
+    outside.insert("provider_failure".to_owned());
+    assert_eq!(told("as it was"), outside);
+    assert!(table.iter().any(|(_, text, of)| text.ends_with("or a crash") && of == "as it was"));
+    assert_eq!(told(""), BTreeSet::from(["all_done".to_owned()]));
+    assert_eq!(table.len(), 5);
+}

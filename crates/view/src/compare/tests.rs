@@ -1,0 +1,60 @@
+use segue_core::{caps::Cap, event::Reason};
+
+use super::*;
+
+fn contender(session: u64, agent: &str, status: Status) -> Contender {
+    Contender {
+        session,
+        agent: agent.to_owned(),
+        model: None,
+        status: status.to_string(),
+        turns: 1,
+        steps: 5,
+        files: Some(2),
+        proof: Some(true),
+        tokens: 12_300,
+        cost_micros: 45_000,
+        unpriced_calls: 0,
+        seconds: 75,
+        last_words: Some("It is mended.\nAnd more.".to_owned()),
+        status_of: status,
+        done: status == Status::Completed,
+    }
+}
+
+#[test]
+fn each_one_is_a_line() {
+    let all = [
+        contender(12, "claude", Status::Completed),
+        Contender { proof: Some(false), ..contender(13, "codex", Status::Capped(Cap::Turns)) },
+        Contender {
+            proof: None,
+            files: None,
+            last_words: Some("\u{1b}[31mlong ".repeat(20)),
+            unpriced_calls: 2,
+            cost_micros: 0,
+            ..contender(14, "native", Status::Failed)
+        },
+    ];
+    insta::assert_snapshot!(table(&all, &Style::new(false, 120)));
+}
+
+#[test]
+fn only_what_was_done_in_it_is_counted() {
+    let mut state = State { agent: Some("codex".to_owned()), ..State::default() };
+    state.phase = Phase::Stopped;
+    state.turn.number = 4;
+    let one = Contender::of(&state, 9, 20, Some(3));
+    assert_eq!((one.turns, one.steps, one.files, one.proof), (4, 20, Some(3), None));
+    assert!(!one.is_done());
+    state.stop = Some(segue_core::event::SessionStopped {
+        reason: Reason::Done,
+        agent: None,
+        cap: None,
+        signal: None,
+        resets_at: None,
+        message: "done".to_owned(),
+        hint: None,
+    });
+    assert!(Contender::of(&state, 9, 20, None).is_done());
+}

@@ -1,0 +1,60 @@
+use super::super::landing::{Landing, commit_all};
+use super::super::tests::with_worktree;
+use super::*;
+use crate::testing::git;
+
+const OURS: (&str, &str) = ("Segue-Session", "01J");
+
+fn land(path: &Path, branch: &str, task: &str) -> String {
+    let trailers = [("Segue-Session", "01J".to_owned()), ("Segue-Task", task.to_owned())];
+    let landing = Landing {
+        branch,
+        message: "A task\n\nSegue-Session: 01J\nSegue-Task: told-in-prose\n\nSo it was.",
+        trailers: &trailers,
+        since: &[],
+        seen: "",
+        even_if_empty: true,
+    };
+    commit_all(path, &landing).unwrap().commit
+}
+
+fn tasks(found: &[Mark]) -> Vec<&str> {
+    let at_end = found.iter().filter(|mark| mark.at_end);
+    at_end.map(|mark| mark.value("Segue-Task").unwrap()).collect()
+}
+
+#[test]
+fn what_is_on_the_branch_is_found_whatever_a_person_has_done_with_it() {
+    let (lab, path, branch) = with_worktree();
+    let base = git(&path, &["rev-parse", "HEAD"]);
+    let look = || marks(&lab.top, &branch, &base, OURS).unwrap().unwrap();
+    assert_eq!(look(), []);
+    let first = land(&path, &branch, "T-001");
+    git(&path, &["commit", "-q", "--allow-empty", "-m", "mine\n\nSegue-Session: 01JX"]);
+    land(&path, &branch, "T-002");
+    let found = look();
+    assert_eq!(tasks(&found), ["T-001", "T-002"]);
+    assert_eq!(found.iter().find(|mark| mark.at_end).map(|mark| &mark.commit), Some(&first));
+    // What stands in the text of a message is told apart.
+    assert_eq!(found.iter().filter(|mark| !mark.at_end).count(), 2);
+
+    // Rebased onto something else, which gives every commit another name.
+    lab.write("theirs.txt", "t");
+    lab.commit("theirs");
+    git(&path, &["rebase", "-q", "main"]);
+    assert_eq!(tasks(&look()), ["T-001", "T-002"]);
+    assert!(look().iter().all(|mark| mark.commit != first));
+    // Squashed into one: both are still named there.
+    let both = git(&path, &["log", "--reverse", "--format=%B", "main..HEAD"]);
+    git(&path, &["reset", "-q", "--soft", "main"]);
+    git(&path, &["commit", "-q", "--allow-empty", "-m", &both]);
+    let found = look();
+    let has = |task: &str| found.iter().any(|mark| mark.value("Segue-Task") == Some(task));
+    assert!(has("T-001") && has("T-002"), "{found:?}");
+    assert_eq!(tasks(&found), ["T-002"]);
+    // Taken off, and the branch itself.
+    git(&path, &["reset", "-q", "--hard", &base]);
+    assert_eq!(look(), []);
+    assert_eq!(marks(&lab.top, "segue/none", &base, OURS).unwrap(), None);
+    assert_eq!(marks(&lab.path("gone"), &branch, &base, OURS).unwrap(), None);
+}
