@@ -326,7 +326,9 @@ fn after_rewind_again(passage: &Passage) -> Result<(), Broken> {
     wanted("files", &names(&repo), &["a.txt", "b.txt"].map(str::to_owned).into())
 }
 
-/// A worker that sends a message and mends what is said of it, and two reviewers.
+/// A worker that sends a message and mends what is said of it, and two reviewers. What the first has
+/// submitted counts, whatever it says afterwards; killed between the two, it says the same in the
+/// next round.
 const PAIR: [(&str, &str); 3] = [
     (
         "worker",
@@ -350,8 +352,6 @@ repeat = true
         r#"
 [[reply]]
 tools = [{ name = "submit_verdict", input = { verdict = "fail", category = "x", concern = "it is one", evidence = "a.txt:1", next_step = "make it two" } }]
-[[reply]]
-text = "It is one."
 [[reply]]
 text = "```segue\n{\"verdict\":\"pass\"}\n```"
 repeat = true
