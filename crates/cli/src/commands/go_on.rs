@@ -33,9 +33,9 @@ use crate::{
         attach::{self, Start},
         edited,
         limited::limited,
-        place, relist, resume,
+        place, prompt, relist, resume,
         rewind::{rewind_error, rewind_lines},
-        run::{Manner, read_stdin, surroundings},
+        run::{Manner, surroundings},
         substitute::{Substitute, change},
         worker::{Wishes, hire, known_agent, no_such_agent, terms},
     },
@@ -101,7 +101,7 @@ pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> Com
     let selector = found.selector();
     let about = |error: CommandError| error.about(&selector);
     if asked.prompt.as_deref() == Some("-") {
-        asked.prompt = Some(read_stdin()?);
+        asked.prompt = Some(prompt::from_stdin()?);
     }
     if asked.prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty()) {
         return Err(CommandError::usage("the prompt is empty"));

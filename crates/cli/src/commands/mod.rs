@@ -32,6 +32,7 @@ mod offer;
 mod pair;
 mod pick;
 mod place;
+mod prompt;
 mod relist;
 mod replay;
 mod resume;

@@ -14,9 +14,10 @@ use crate::{
         attach,
         caps::CapFlags,
         go_on::{Request, go_on},
+        prompt,
         run::{
-            Begin, Manner, check_free, check_proof, fallback, launch_new, proof_secs, read_prompt,
-            repo_of, workspace,
+            Begin, Manner, check_free, check_proof, fallback, launch_new, proof_secs, repo_of,
+            workspace,
         },
         worker::{NATIVE, Wishes, hire, known_agent, no_such_agent},
     },
@@ -129,7 +130,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         attach::check(context)?;
     }
     let given = args.task.as_deref().or(args.prompt.as_deref());
-    let prompt = read_prompt(context, given, args.prompt_file.as_deref(), "segue pair")?;
+    let prompt = prompt::read(context, given, args.prompt_file.as_deref(), "segue pair")?;
     let worker = worker(&config, &args)?;
     if args.permission == Some(Permission::ReadOnly) {
         return Err(CommandError::usage("a worker that may only read can change nothing")
@@ -199,7 +200,7 @@ fn resumed(context: &Context, args: Args, selector: &str) -> CommandResult {
     let given = args.task.as_deref().or(args.prompt.as_deref());
     let file = args.prompt_file.as_deref();
     let prompt = match given.is_some() || file.is_some() {
-        true => Some(read_prompt(context, given, file, "segue pair --run-id N")?),
+        true => Some(prompt::read(context, given, file, "segue pair --run-id N")?),
         false => None,
     };
     let request = Request {

@@ -1,9 +1,6 @@
 //! `segue run`: start an agent on a prompt.
 
-use std::{
-    io::{IsTerminal, Read},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use segue_core::{
     Exit, Permission,
@@ -24,6 +21,7 @@ use crate::{
         caps::CapFlags,
         go_on::{Request, go_on},
         offer::{self, Offer},
+        prompt,
         worker::{NATIVE, Wishes, hire, known_agent, limit_key, no_such_agent, terms},
     },
     config::{Config, parse_duration},
@@ -190,7 +188,7 @@ fn resumed(context: &Context, args: Args) -> CommandResult {
     let (agent, prompt) = words(&args)?;
     let wanted = agent.map(|word| known_agent(word).ok_or_else(|| no_such_agent(word)));
     let prompt = match prompt.is_some() || args.prompt_file.is_some() {
-        true => Some(read_prompt(context, prompt, args.prompt_file.as_deref(), "segue run")?),
+        true => Some(prompt::read(context, prompt, args.prompt_file.as_deref(), "segue run")?),
         false => None,
     };
     let found = match args.from.as_deref() {
@@ -410,7 +408,7 @@ fn agent_and_prompt(
         NATIVE => "segue run".to_owned(),
         agent => format!("segue run {agent}"),
     };
-    let prompt = read_prompt(context, prompt, args.prompt_file.as_deref(), &command)?;
+    let prompt = prompt::read(context, prompt, args.prompt_file.as_deref(), &command)?;
     Ok((agent, prompt))
 }
 
@@ -437,38 +435,6 @@ fn quoted(words: &[&str]) -> String {
         Some(agent) => format!("segue run {agent} \"{}\"", words[1..].join(" ")),
         None => format!("segue run \"{}\"", words.join(" ")),
     }
-}
-
-pub(crate) fn read_prompt(
-    context: &Context,
-    given: Option<&str>,
-    file: Option<&Path>,
-    command: &str,
-) -> Result<String, CommandError> {
-    let text = match (given, file) {
-        (Some(_), Some(_)) => {
-            return Err(CommandError::usage("a prompt and --prompt-file exclude each other"));
-        }
-        (None, Some(file)) => std::fs::read_to_string(context.cwd.join(file))
-            .map_err(|error| CommandError::usage(format!("{}: {error}", file.display())))?,
-        (Some("-"), None) => read_stdin()?,
-        (Some(prompt), None) => prompt.to_owned(),
-        (None, None) if !std::io::stdin().is_terminal() => read_stdin()?,
-        (None, None) => String::new(),
-    };
-    if text.trim().is_empty() {
-        let example = format!("{command} \"Fix the failing test\"");
-        return Err(CommandError::usage("there is no prompt").hint(example));
-    }
-    Ok(text)
-}
-
-pub(crate) fn read_stdin() -> Result<String, CommandError> {
-    let mut text = String::new();
-    std::io::stdin()
-        .read_to_string(&mut text)
-        .map_err(|error| CommandError::usage(format!("standard input: {error}")))?;
-    Ok(text)
 }
 
 pub(crate) fn check_free(context: &Context, name: Option<&str>) -> Result<(), CommandError> {
