@@ -100,26 +100,14 @@ fn session(home: &Home, n: usize) -> Done<LockedSession> {
     let me = Holder { pid: std::process::id(), host: "bench".into(), since: clock() };
     let repo = format!("repo-{}", n % 5);
     let new = NewSession {
-        repo: RepoRef { id: repo.clone(), identity: repo, head: None, branch: None },
-        workspace: "/".into(),
-        loop_kind: LoopKind::Solo,
-        agent: "native".into(),
         model: Some("script".into()),
-        permission: Default::default(),
-        vendor_args: Vec::new(),
-        prompt: format!("Task number {n}, in as many words as people use for one"),
-        proof: None,
-        proof_secs: None,
-        pair: None,
-        tasks: None,
-        caps: Caps::default(),
-        lineage: None,
-        packet: None,
-        fallback: Vec::new(),
-        worktree: false,
-        sealed: false,
-        name: None,
         segue: "0".into(),
+        ..NewSession::new(
+            RepoRef { id: repo.clone(), identity: repo, head: None, branch: None },
+            "/".into(),
+            "native".into(),
+            format!("Task number {n}, in as many words as people use for one"),
+        )
     };
     let (mut session, _) = home.create(new, &me, &clock)?;
     let by = Process { pid: me.pid, host: me.host, segue: "0".into() };

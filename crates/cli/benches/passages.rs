@@ -210,31 +210,19 @@ impl Lab {
         let clock = system_clock();
         let me = Holder { pid: std::process::id(), host: "bench".into(), since: clock() };
         let new = NewSession {
-            repo: RepoRef {
-                id: "long".into(),
-                identity: self.work.display().to_string(),
-                head: None,
-                branch: None,
-            },
-            workspace: self.work.clone(),
-            loop_kind: LoopKind::Solo,
-            agent: agent.into(),
             model: (agent == "native").then(|| self.model.clone()),
-            permission: Default::default(),
-            vendor_args: Vec::new(),
-            prompt: "go on".into(),
-            proof: None,
-            proof_secs: None,
-            pair: None,
-            tasks: None,
-            caps: Caps::default(),
-            lineage: None,
-            packet: None,
-            fallback: Vec::new(),
-            worktree: false,
-            sealed: false,
-            name: None,
             segue: "0".into(),
+            ..NewSession::new(
+                RepoRef {
+                    id: "long".into(),
+                    identity: self.work.display().to_string(),
+                    head: None,
+                    branch: None,
+                },
+                self.work.clone(),
+                agent.into(),
+                "go on".into(),
+            )
         };
         let (mut session, number) = self.home.create(new, &me, &clock)?;
         let (mut written, mut turns) = (0, 0);

@@ -69,6 +69,35 @@ pub struct NewSession {
     pub segue: String,
 }
 
+impl NewSession {
+    /// One agent, its prompt, and nothing out of the ordinary.
+    #[must_use]
+    pub fn new(repo: RepoRef, workspace: PathBuf, agent: String, prompt: String) -> Self {
+        Self {
+            repo,
+            workspace,
+            loop_kind: LoopKind::Solo,
+            agent,
+            model: None,
+            permission: Permission::default(),
+            vendor_args: Vec::new(),
+            prompt,
+            proof: None,
+            proof_secs: None,
+            pair: None,
+            tasks: None,
+            caps: Caps::default(),
+            lineage: None,
+            packet: None,
+            fallback: Vec::new(),
+            worktree: false,
+            sealed: false,
+            name: None,
+            segue: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
 /// Where a session is within a home.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Located {

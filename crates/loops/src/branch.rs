@@ -348,26 +348,20 @@ impl With {
         let alone = matches!(identity.loop_kind, LoopKind::Review | LoopKind::Member);
         let same = self.agent == identity.agent;
         NewSession {
-            repo: identity.repo.clone(),
-            workspace: self.workspace,
             loop_kind: if alone { LoopKind::Solo } else { identity.loop_kind },
             vendor_args: if same { identity.vendor_args.clone() } else { Vec::new() },
-            agent: self.agent,
             model: self.model,
             permission: self.permission,
-            prompt: self.prompt,
             proof: identity.proof.clone(),
             proof_secs: identity.proof_secs,
             pair: identity.pair.clone(),
-            tasks: None,
             caps: self.caps,
-            lineage: None,
-            packet: None,
             fallback: identity.fallback.clone(),
             worktree: self.worktree,
             sealed: self.sealed,
             name: self.name,
             segue: self.segue,
+            ..NewSession::new(identity.repo.clone(), self.workspace, self.agent, self.prompt)
         }
     }
 }

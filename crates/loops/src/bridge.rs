@@ -322,26 +322,15 @@ mod tests {
         let seat = |name: &str| Seat { name: name.into(), agent: name.into(), model: None };
         let reviewers = vec![seat("claude"), seat("gemini")];
         NewSession {
-            repo: RepoRef { id: "r".into(), identity: "/r".into(), head: None, branch: None },
-            workspace: "/r".into(),
             loop_kind: LoopKind::Pair,
-            agent: "codex".into(),
-            model: None,
-            permission: Default::default(),
-            vendor_args: Vec::new(),
-            prompt: "go".into(),
-            proof: None,
-            proof_secs: None,
             pair: Some(Terms { reviewers, ..Terms::default() }),
-            tasks: None,
-            caps: Default::default(),
-            lineage: None,
-            packet: None,
-            fallback: Vec::new(),
-            worktree: false,
-            sealed: false,
-            name: None,
             segue: "0".into(),
+            ..NewSession::new(
+                RepoRef { id: "r".into(), identity: "/r".into(), head: None, branch: None },
+                "/r".into(),
+                "codex".into(),
+                "go".into(),
+            )
         }
     }
 

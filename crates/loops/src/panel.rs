@@ -121,26 +121,18 @@ pub(crate) fn prepare(
     let session = supervisor.session().session();
     let Some(identity) = supervisor.state().identity.clone() else { return Ok(()) };
     let new = NewSession {
-        prompt: session.text(&identity.prompt)?,
-        repo: identity.repo,
-        workspace: shift.workspace.clone(),
         loop_kind: LoopKind::Review,
-        agent: seat.agent.clone(),
         model: seat.model.clone(),
         permission: Permission::ReadOnly,
-        vendor_args: Vec::new(),
-        proof: None,
-        proof_secs: None,
-        pair: None,
-        tasks: None,
         caps: Caps { steps: identity.caps.steps, ..Caps::default() },
-        lineage: None,
-        packet: None,
         fallback: identity.fallback,
-        worktree: false,
-        sealed: false,
-        name: None,
         segue: shift.panel.segue.clone(),
+        ..NewSession::new(
+            identity.repo,
+            shift.workspace.clone(),
+            seat.agent.clone(),
+            session.text(&identity.prompt)?,
+        )
     };
     Ok(shift.home.create_within(&dir_of(session, seat), new, supervisor.clock())?)
 }

@@ -208,26 +208,17 @@ impl Agent {
             .map_err(|error| Error::Other(error.to_string()))?;
         let segue_workspace::Repo { id, identity, head, branch, .. } = repo;
         let new = NewSession {
-            repo: RepoRef { id, identity, head, branch },
-            workspace,
-            loop_kind: LoopKind::Solo,
-            agent: self.name.clone(),
             model,
             permission: self.permission.unwrap_or_default(),
-            vendor_args: Vec::new(),
-            prompt,
             proof: self.proof.clone(),
-            proof_secs: None,
-            pair: None,
-            tasks: None,
             caps: self.caps,
-            lineage: None,
-            packet: None,
-            fallback: Vec::new(),
             worktree: self.worktree,
-            sealed: false,
-            name: None,
-            segue: env!("CARGO_PKG_VERSION").to_owned(),
+            ..NewSession::new(
+                RepoRef { id, identity, head, branch },
+                workspace,
+                self.name.clone(),
+                prompt,
+            )
         };
         self.work(&runs, new, worker, stage)
     }

@@ -120,18 +120,11 @@ fn new_session(
     let state = session.state();
     let how = if packet.turn_count < state.last_turn() { How::Rewound } else { How::Continued };
     NewSession {
-        repo: identity.repo.clone(),
-        workspace,
         loop_kind: identity.loop_kind,
-        agent: String::new(),
-        model: None,
         permission: asked.permission.unwrap_or_else(|| state.permission()),
-        vendor_args: Vec::new(),
-        prompt: String::new(),
         proof: identity.proof.clone(),
         proof_secs: identity.proof_secs,
         pair: identity.pair.clone(),
-        tasks: None,
         caps: identity.caps,
         lineage: Some(Lineage {
             step: Some(format!("turn {}", packet.turn_count)),
@@ -140,10 +133,7 @@ fn new_session(
         }),
         packet: Some(Box::new(packet)),
         fallback: identity.fallback.clone(),
-        worktree: false,
-        sealed: false,
-        name: None,
-        segue: env!("CARGO_PKG_VERSION").to_owned(),
+        ..NewSession::new(identity.repo.clone(), workspace, String::new(), String::new())
     }
 }
 

@@ -146,14 +146,9 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     check_free(context, args.name.as_deref())?;
     let workspace = workspace(&context.cwd, args.dir.as_deref())?;
     let new = NewSession {
-        repo: repo_of(&workspace)?,
-        workspace,
         loop_kind: LoopKind::Pair,
-        agent: worker.agent,
         model,
         permission: args.permission.unwrap_or_default(),
-        vendor_args: Vec::new(),
-        prompt,
         proof: args.proof.clone().or_else(|| config.get("pair.proof").map(str::to_owned)),
         proof_secs: proof_secs(&config, args.proof_time),
         pair: Some(Terms {
@@ -163,15 +158,11 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
             case: false,
             tmux,
         }),
-        tasks: None,
         caps,
-        lineage: None,
-        packet: None,
         fallback: fallback(&config, args.fallback.as_deref())?,
         worktree,
-        sealed: false,
         name: args.name,
-        segue: env!("CARGO_PKG_VERSION").to_owned(),
+        ..NewSession::new(repo_of(&workspace)?, workspace, worker.agent, prompt)
     };
     let (wait, give_back) = (args.wait, args.give_back);
     let manner = Manner { number: None, wait, give_back, tmux };

@@ -147,26 +147,16 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     check_free(context, args.name.as_deref())?;
     let workspace = workspace(&context.cwd, args.dir.as_deref())?;
     let new = NewSession {
-        repo: repo_of(&workspace)?,
-        workspace,
-        loop_kind: LoopKind::Solo,
-        agent,
         model,
         permission: args.permission.unwrap_or_default(),
         vendor_args: args.vendor_args,
-        prompt,
         proof: args.proof,
         proof_secs: proof_secs(&config, args.proof_time),
-        pair: None,
-        tasks: None,
         caps: config.caps().overridden_by(args.caps.caps()),
-        lineage: None,
-        packet: None,
         fallback: fallback(&config, args.fallback.as_deref())?,
         worktree: args.worktree,
-        sealed: false,
         name: args.name,
-        segue: env!("CARGO_PKG_VERSION").to_owned(),
+        ..NewSession::new(repo_of(&workspace)?, workspace, agent, prompt)
     };
     let manner =
         Manner { number: None, wait: args.wait, give_back: args.give_back, tmux: args.tmux };

@@ -27,26 +27,13 @@ pub(crate) fn place() -> std::io::Result<tempfile::TempDir> {
 
 pub(crate) fn create(dir: &Path) -> Result<LockedSession> {
     let new = NewSession {
-        repo: RepoRef { id: "repo".into(), identity: "/repo".into(), head: None, branch: None },
-        workspace: PathBuf::from("/repo"),
-        loop_kind: LoopKind::Solo,
-        agent: "native".into(),
-        model: None,
-        permission: Default::default(),
-        vendor_args: Vec::new(),
-        prompt: "measure".into(),
-        proof: None,
-        proof_secs: None,
-        pair: None,
-        tasks: None,
-        caps: Caps::default(),
-        lineage: None,
-        packet: None,
-        fallback: Vec::new(),
-        worktree: false,
-        sealed: false,
-        name: None,
         segue: "0".into(),
+        ..NewSession::new(
+            RepoRef { id: "repo".into(), identity: "/repo".into(), head: None, branch: None },
+            PathBuf::from("/repo"),
+            "native".into(),
+            "measure".into(),
+        )
     };
     let clock = system_clock();
     let me = Holder { pid: std::process::id(), host: "here".into(), since: clock() };

@@ -32,26 +32,13 @@ pub(crate) fn counting_clock() -> Clock {
 
 pub(crate) fn new(prompt: &str) -> NewSession {
     NewSession {
-        repo: RepoRef { id: "repo".into(), identity: "/repo".into(), head: None, branch: None },
-        workspace: "/repo".into(),
-        loop_kind: LoopKind::Solo,
-        agent: "native".into(),
-        model: None,
-        permission: Default::default(),
-        vendor_args: Vec::new(),
-        prompt: prompt.into(),
-        proof: None,
-        proof_secs: None,
-        pair: None,
-        tasks: None,
-        caps: Caps::default(),
-        lineage: None,
-        packet: None,
-        fallback: Vec::new(),
-        worktree: false,
-        sealed: false,
-        name: None,
         segue: "0".into(),
+        ..NewSession::new(
+            RepoRef { id: "repo".into(), identity: "/repo".into(), head: None, branch: None },
+            "/repo".into(),
+            "native".into(),
+            prompt.into(),
+        )
     }
 }
 

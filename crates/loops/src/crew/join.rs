@@ -200,26 +200,17 @@ impl Watcher<'_, '_> {
         let identity = self.all.state().identity.clone()?;
         let whole = crew.raised.worktrees || spec.worktree;
         Some(NewSession {
-            repo: identity.repo,
-            workspace: crew.raised.project.clone(),
             loop_kind: LoopKind::Member,
-            agent: agent_of(spec),
             model: spec.model.clone(),
-            permission: Permission::default(),
             vendor_args: spec.args.clone(),
-            prompt: format!("{} of the crew {}", place.member, self.around.name),
-            proof: None,
-            proof_secs: None,
-            pair: None,
-            tasks: None,
-            caps: Caps::default(),
-            lineage: None,
-            packet: None,
-            fallback: Vec::new(),
             worktree: whole,
-            sealed: false,
-            name: None,
             segue: self.around.segue.clone(),
+            ..NewSession::new(
+                identity.repo,
+                crew.raised.project.clone(),
+                agent_of(spec),
+                format!("{} of the crew {}", place.member, self.around.name),
+            )
         })
     }
 

@@ -123,25 +123,13 @@ impl Scene {
 fn new_session(project: &Path) -> NewSession {
     let (id, identity) = ("app".to_owned(), "app".to_owned());
     NewSession {
-        repo: RepoRef { id, identity, head: None, branch: None },
-        workspace: project.to_owned(),
         loop_kind: LoopKind::Crew,
-        agent: "crew".to_owned(),
-        model: None,
-        permission: Permission::default(),
-        vendor_args: Vec::new(),
-        prompt: String::new(),
-        proof: None,
-        proof_secs: None,
-        pair: None,
-        tasks: None,
-        caps: Caps::default(),
-        lineage: None,
-        packet: None,
-        fallback: Vec::new(),
-        worktree: false,
-        sealed: false,
-        name: None,
         segue: String::new(),
+        ..NewSession::new(
+            RepoRef { id, identity, head: None, branch: None },
+            project.to_owned(),
+            "crew".to_owned(),
+            String::new(),
+        )
     }
 }

@@ -36,31 +36,15 @@ pub(crate) fn home(dir: &Path) -> Home {
 
 pub(crate) fn new(repo: &str, prompt: &str) -> NewSession {
     NewSession {
-        repo: RepoRef {
-            id: repo.into(),
-            identity: format!("/src/{repo}"),
-            head: None,
-            branch: None,
-        },
-        workspace: format!("/src/{repo}").into(),
-        loop_kind: LoopKind::Solo,
-        agent: "native".into(),
         model: Some("scripted".into()),
-        permission: Default::default(),
-        vendor_args: Vec::new(),
-        prompt: prompt.into(),
-        proof: None,
-        proof_secs: None,
-        pair: None,
-        tasks: None,
         caps: Caps { turns: Some(20), tokens: Some(2_000_000), ..Caps::default() },
-        lineage: None,
-        packet: None,
-        fallback: Vec::new(),
-        worktree: false,
-        sealed: false,
-        name: None,
         segue: "0".into(),
+        ..NewSession::new(
+            RepoRef { id: repo.into(), identity: format!("/src/{repo}"), head: None, branch: None },
+            format!("/src/{repo}").into(),
+            "native".into(),
+            prompt.into(),
+        )
     }
 }
 

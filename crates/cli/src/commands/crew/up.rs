@@ -184,26 +184,14 @@ fn begin(context: &Context, args: &Args, sheet: Sheet, name: String) -> CommandR
     }
     let count = roster.places().len();
     let new = NewSession {
-        repo: repo_of(&project)?,
-        workspace: project.clone(),
         loop_kind: LoopKind::Crew,
-        agent: segue_loops::crew::CREW.to_owned(),
-        model: None,
-        permission: Permission::default(),
-        vendor_args: Vec::new(),
-        prompt: format!("{name}: a crew of {count}"),
-        proof: None,
-        proof_secs: None,
-        pair: None,
-        tasks: None,
-        caps: Caps::default(),
-        lineage: None,
-        packet: None,
-        fallback: Vec::new(),
-        worktree: false,
-        sealed: false,
         name: Some(name.clone()),
-        segue: env!("CARGO_PKG_VERSION").to_owned(),
+        ..NewSession::new(
+            repo_of(&project)?,
+            project.clone(),
+            segue_loops::crew::CREW.to_owned(),
+            format!("{name}: a crew of {count}"),
+        )
     };
     let (mut session, number) = context.home.create(new, &context.me(), &context.clock)?;
     let (headless, worktrees) = (args.headless, args.worktree);

@@ -348,26 +348,18 @@ fn new_session(
         tmux: args.tmux,
     };
     let new = NewSession {
-        repo: repo_of(&workspace)?,
-        workspace,
         loop_kind: LoopKind::Tasks,
-        agent: worker.agent,
         model,
         permission: args.permission.unwrap_or_default(),
-        vendor_args: Vec::new(),
-        prompt: title(source),
         proof: args.proof.clone().or_else(|| config.get("tasks.proof").map(str::to_owned)),
         proof_secs: proof_secs(config, args.proof_time),
         pair: Some(terms),
         tasks: Some(source.path.clone()),
         caps,
-        lineage: None,
-        packet: None,
         fallback: fallback(config, args.fallback.as_deref())?,
         worktree: true,
-        sealed: false,
         name: args.name.clone(),
-        segue: env!("CARGO_PKG_VERSION").to_owned(),
+        ..NewSession::new(repo_of(&workspace)?, workspace, worker.agent, title(source))
     };
     Ok((new, hired))
 }
