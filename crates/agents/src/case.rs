@@ -5,7 +5,10 @@ use segue_core::event::{CaseSubmitted, Met, Via};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::report::is_said;
+use crate::{
+    closing::{ANY_JSON, closing},
+    report::is_said,
+};
 
 /// The tool's name.
 pub const TOOL: &str = "submit_case";
@@ -67,11 +70,11 @@ pub fn from_tool_input(input: &str) -> Result<CaseSubmitted, String> {
 /// The case at the end of a worker's text, in a block of ours or of plain JSON.
 #[must_use]
 pub fn closing_block(text: &str) -> Option<CaseSubmitted> {
-    let (language, body) = crate::report::last_block(text)?;
-    if !matches!(language, "segue" | "json" | "") {
-        return None;
-    }
-    let told: Told = serde_json::from_str(&body).ok()?;
+    closing(text, &ANY_JSON, from_block)
+}
+
+pub(crate) fn from_block(body: &str) -> Option<CaseSubmitted> {
+    let told: Told = serde_json::from_str(body).ok()?;
     told.case(Via::Block).ok()
 }
 

@@ -3,6 +3,7 @@
 //! ([`report`]).
 
 pub mod case;
+pub mod closing;
 pub mod native;
 pub mod report;
 pub mod terminal;

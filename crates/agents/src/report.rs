@@ -17,6 +17,8 @@ use segue_core::event::{Blocker, Decision, ProgressReported, Via};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::closing::closing;
+
 /// The tool's name.
 pub const TOOL: &str = "checkpoint";
 
@@ -148,39 +150,21 @@ pub fn is_our_tool(name: &str) -> bool {
     our_tool(name).is_some()
 }
 
-/// An agent's text without the block of ours at its end.
-#[must_use]
-pub fn without_block(text: &str) -> &str {
-    let ours = closing_block(text).is_some()
-        || crate::verdict::closing_block(text).is_some()
-        || crate::case::closing_block(text).is_some();
-    match text.rfind("```segue").filter(|_| ours) {
-        Some(at) => &text[..at],
-        None => text,
-    }
-}
-
 /// The report at the end of an agent's text.
 #[must_use]
 pub fn closing_block(text: &str) -> Option<ProgressReported> {
-    let (_, body) = last_block(text).filter(|(language, _)| *language == "segue")?;
-    let told: Told = serde_json::from_str(&body).ok()?;
+    closing(text, &["segue"], from_block)
+}
+
+fn from_block(body: &str) -> Option<ProgressReported> {
+    let told: Told = serde_json::from_str(body).ok()?;
     told.report(Via::Block)
 }
 
-/// The block that a text ends with: its language, and what is in it.
-pub(crate) fn last_block(text: &str) -> Option<(&str, String)> {
-    const FENCE: &str = "```";
-    let (body, end) = text.trim_end().rsplit_once('\n')?;
-    if end.trim() != FENCE {
-        return None;
-    }
-    // The nearest fence before it, or else the two are not a block.
-    let begins = |line: &&str| line.trim_start().starts_with(FENCE);
-    let lines: Vec<&str> = body.lines().collect();
-    let first = lines.iter().rposition(begins)?;
-    let language = lines[first].trim().trim_start_matches('`');
-    Some((language, lines[first + 1..].join("\n")))
+/// Whether it is a report, and no verdict that can't be read.
+pub(crate) fn is_report(body: &str) -> bool {
+    let value: Option<Value> = serde_json::from_str(body).ok();
+    value.is_some_and(|value| value.get("verdict").is_none()) && from_block(body).is_some()
 }
 
 /// A field that there is not.

@@ -8,7 +8,10 @@ use segue_core::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::report::is_said;
+use crate::{
+    closing::{ANY_JSON, closing},
+    report::is_said,
+};
 
 /// The tool's name.
 pub const TOOL: &str = "submit_verdict";
@@ -81,11 +84,11 @@ pub fn from_tool_input(input: &str) -> Result<VerdictSubmitted, String> {
 /// The verdict at the end of a reviewer's text, in a block of ours or of plain JSON.
 #[must_use]
 pub fn closing_block(text: &str) -> Option<VerdictSubmitted> {
-    let (language, body) = crate::report::last_block(text)?;
-    if !matches!(language, "segue" | "json" | "") {
-        return None;
-    }
-    let told: Told = serde_json::from_str(&body).ok()?;
+    closing(text, &ANY_JSON, from_block)
+}
+
+pub(crate) fn from_block(body: &str) -> Option<VerdictSubmitted> {
+    let told: Told = serde_json::from_str(body).ok()?;
     told.verdict(Via::Block).ok()
 }
 

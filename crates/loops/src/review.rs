@@ -5,7 +5,7 @@
 
 mod landing;
 
-use segue_agents::{report, verdict};
+use segue_agents::{closing, verdict};
 use segue_core::{
     Body, State,
     caps::Caps,
@@ -109,7 +109,7 @@ fn done_word(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
     }
     let last = keep::last_text(supervisor.session().session(), turn)?;
     let Some((text, _)) = last else { return Ok(()) };
-    let said = report::without_block(&text).trim_end();
+    let said = closing::without_blocks(&text).trim_end();
     match said.lines().next_back().is_some_and(|line| line.trim() == signal) {
         true => {
             let draft = supervisor.in_turn(DoneSignalled { signal });
@@ -371,7 +371,7 @@ fn case<T>(
     let said = said.unwrap_or_default();
     let statement = match &of_list {
         Some((_, case)) => case.as_str(),
-        None => report::without_block(&said),
+        None => closing::without_blocks(&said),
     };
     let case = Case {
         iteration: state.review.iteration,

@@ -3,7 +3,7 @@
 //! The same for a hand-off, for a vendor that has lost its session, after a rewind, and for an agent
 //! that comes back after others have worked: only how much of it is told differs.
 
-use segue_agents::report;
+use segue_agents::{closing, report};
 use segue_core::{
     Event, Packet,
     event::{Body, Cause, ToolStatus},
@@ -160,7 +160,7 @@ fn line_of(session: &Session, event: &Event) -> Result<Option<Line>> {
         }
         Body::TextWritten(written) => {
             let text = session.text(&written.text)?;
-            let text = report::without_block(&text).trim_end();
+            let text = closing::without_blocks(&text).trim_end();
             match text.is_empty() {
                 true => None,
                 false => step(format!("The agent said: {}", shortened(text, MOST_TEXT))),

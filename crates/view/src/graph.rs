@@ -19,7 +19,6 @@ use std::collections::HashMap;
 
 use segue_core::{
     Identity, SessionId,
-    event::ToolStatus,
     identity::{How, Mode},
     steps::{Branches, Path, Step, StepId, StepKind},
 };
@@ -29,7 +28,7 @@ use serde::Serialize;
 use crate::{
     error::Result,
     select::Found,
-    steps::{self, StepJson, kind_paint, status_sign},
+    steps::{self, StepJson, kind_paint, outcome_sign},
     style::{Line, Paint, Style, count, sanitize},
 };
 
@@ -309,13 +308,13 @@ pub fn graph_text(graph: &Graph, style: &Style) -> String {
         if !names.is_empty() {
             line = line.with(Paint::Yellow, format!("({}) ", names.join(", ")));
         }
-        let failed = node.tool.as_ref().is_some_and(|tool| tool.status != ToolStatus::Done);
-        let paint = match (node.left_behind, failed) {
+        let went = node.tool.as_ref().map(|tool| outcome_sign(tool.status, tool.exit));
+        let paint = match (node.left_behind, went) {
             (true, _) => Paint::Dim,
-            (_, true) => Paint::Red,
+            (_, Some((paint @ (Paint::Red | Paint::Yellow), ..))) => paint,
             _ => kind_paint(node.kind),
         };
-        let how = node.tool.as_ref().map(|tool| format!("{} ", status_sign(tool.status)));
+        let how = went.map(|(_, sign, _)| format!("{sign} "));
         line = line.with(paint, how.unwrap_or_default() + &node.title);
         lines.push(line.render(style));
         let joints = lanes.after(node.index);

@@ -28,6 +28,7 @@ use segue_core::{
 };
 
 use crate::{
+    steps::outcome_sign,
     style::{
         Line, Paint, Style, bytes, count, duration, money, sanitize, tokens, wrap, wrap_hanging,
     },
@@ -412,15 +413,7 @@ impl Out<'_> {
         output: &Payload,
         touched: &[String],
     ) {
-        let failed = status == ToolStatus::Failed || exit.is_some_and(|exit| exit != 0);
-        let (paint, sign, word) = match status {
-            ToolStatus::MayHaveRun => (Paint::Yellow, "?", "may have run"),
-            ToolStatus::Interrupted => (Paint::Yellow, "✗", "interrupted"),
-            ToolStatus::NotRun => (Paint::Yellow, "–", "not run"),
-            ToolStatus::Done | ToolStatus::Failed if failed => (Paint::Red, "✗", "failed"),
-            ToolStatus::Done | ToolStatus::Failed => (Paint::Green, "✓", ""),
-            ToolStatus::Unknown => (Paint::Yellow, "?", "unknown"),
-        };
+        let (paint, sign, word) = outcome_sign(status, exit);
         let mut words = Vec::new();
         match exit {
             Some(exit) => words.push(format!("exit {exit}")),
@@ -433,7 +426,7 @@ impl Out<'_> {
         let summary = match status {
             ToolStatus::MayHaveRun => "its result was never recorded".to_owned(),
             ToolStatus::NotRun => String::new(),
-            _ if failed => last_line(output),
+            _ if word == "failed" => last_line(output),
             // The names of the files say it.
             _ if !touched.is_empty() => String::new(),
             _ => size(output),

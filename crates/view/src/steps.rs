@@ -195,16 +195,23 @@ fn verdict(text: &Payload) -> Option<String> {
 /// The same with the sign of how it went, where that is known.
 pub(crate) fn signed_title(step: &Step) -> String {
     match result(step) {
-        Some((_, status, _)) => format!("{} {}", status_sign(status), title(step)),
+        Some((_, status, exit)) => format!("{} {}", outcome_sign(status, exit).1, title(step)),
         None => title(step),
     }
 }
 
-pub(crate) fn status_sign(status: ToolStatus) -> &'static str {
+/// How a tool, or a proof, went: its colour, its sign, and a word for what is not fine.
+pub(crate) fn outcome_sign(
+    status: ToolStatus,
+    exit: Option<i32>,
+) -> (Paint, &'static str, &'static str) {
     match status {
-        ToolStatus::Done => "✓",
-        ToolStatus::Failed => "✗",
-        _ => "?",
+        ToolStatus::MayHaveRun => (Paint::Yellow, "?", "may have run"),
+        ToolStatus::Interrupted => (Paint::Yellow, "✗", "interrupted"),
+        ToolStatus::NotRun => (Paint::Yellow, "–", "not run"),
+        ToolStatus::Done if exit.is_none_or(|exit| exit == 0) => (Paint::Green, "✓", ""),
+        ToolStatus::Done | ToolStatus::Failed => (Paint::Red, "✗", "failed"),
+        ToolStatus::Unknown => (Paint::Yellow, "?", "unknown"),
     }
 }
 

@@ -39,6 +39,8 @@ pub struct Sketch {
     pub tool: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ToolStatus>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
     pub usage: Usage,
     #[serde(rename = "cost_micros")]
     pub cost: Option<Micros>,
@@ -178,7 +180,7 @@ impl Sketch {
     #[must_use]
     pub fn of(step: &Step) -> Self {
         let result = step.said.iter().find_map(|said| match said {
-            Said::Result { name, status, .. } => Some((name.clone(), *status)),
+            Said::Result { name, status, exit, .. } => Some((name.clone(), *status, *exit)),
             _ => None,
         });
         Self {
@@ -189,8 +191,9 @@ impl Sketch {
             agent: step.agent.clone(),
             model: step.model.clone(),
             title: step.title().chars().take(TITLE_CHARS).collect(),
-            tool: result.as_ref().map(|(name, _)| name.clone()).filter(|name| !name.is_empty()),
-            status: result.map(|(_, status)| status),
+            tool: result.as_ref().map(|(name, ..)| name.clone()).filter(|name| !name.is_empty()),
+            status: result.as_ref().map(|(_, status, _)| *status),
+            exit: result.and_then(|(.., exit)| exit),
             usage: step.usage,
             cost: step.cost,
             millis: step.millis(),

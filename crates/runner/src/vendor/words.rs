@@ -5,7 +5,10 @@ use segue_agents::{
     report,
     vendor::{Conversation, History},
 };
-use segue_core::event::{Body, Entry, Reason};
+use segue_core::{
+    event::{Body, Entry, Reason},
+    identity::LoopKind,
+};
 
 use super::{Hired, memory::Known};
 use crate::{
@@ -150,8 +153,14 @@ impl Hired {
             return Ok(Words { entry: Entry::Forked, from, at, text, ..Words::of(id) });
         }
         let told = briefing(session, supervisor.agent(), false, prompt, self.budget())?;
-        let text = told.map(|text| self.asked_to_report(text));
-        let text = text.unwrap_or_else(|| prompt.to_owned());
+        // A reviewer is asked for one thing.
+        let reviews =
+            state.identity.as_ref().is_some_and(|found| found.loop_kind == LoopKind::Review);
+        let text = match told {
+            Some(text) if reviews => text,
+            Some(text) => self.asked_to_report(text),
+            None => prompt.to_owned(),
+        };
         Ok(Words { entry: Entry::New, text, ..Words::of(id) })
     }
 

@@ -4,7 +4,7 @@ use segue_core::steps::align::{How, Pair, Sketch};
 
 use super::{Comparison, Fact, FileDiff, FileStatus, Files, Side, words};
 use crate::{
-    steps::status_sign,
+    steps::outcome_sign,
     style::{self, Line, Paint, Style, count, sanitize, shorten},
 };
 
@@ -167,7 +167,8 @@ fn pair_lines(all: &Comparison, pair: &Pair, style: &Style) -> Vec<String> {
 
 /// `12 tool ✓ shell  cat a.txt`
 fn told(step: &Sketch) -> String {
-    let how = step.status.map(|status| format!("{} ", status_sign(status))).unwrap_or_default();
+    let how = step.status.map(|status| format!("{} ", outcome_sign(status, step.exit).1));
+    let how = how.unwrap_or_default();
     let title = sanitize(&step.title);
     format!("{} {} {how}{title}", step.index, step.kind.word())
 }

@@ -89,6 +89,22 @@ fn a_verdict_says_whose_it_is() {
 }
 
 #[test]
+fn a_proof_that_ran_and_failed_is_no_success() {
+    let proof = |exit| {
+        let Said::Result { id, status, output, .. } =
+            tool(0, 1, "", ToolStatus::Done).said.remove(0)
+        else {
+            unreachable!("a tool says its result")
+        };
+        let (name, input, touched) = (String::new(), None, vec![]);
+        let said = Said::Result { id, name, input, status, exit, output, touched };
+        let title = signed_title(&Step { said: vec![said], ..step(0, StepKind::Proof, 1, "") });
+        title.chars().next().unwrap()
+    };
+    assert_eq!([Some(0), None, Some(1)].map(proof), ['✓', '✓', '✗']);
+}
+
+#[test]
 fn json_has_what_a_line_leaves_out() {
     let [prompt, reply, tool, _] = steps().map(|step| StepJson::of(&step, false));
     assert_eq!(prompt.title, "Mend it");

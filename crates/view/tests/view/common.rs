@@ -10,7 +10,7 @@ use segue_core::{
         Cause, ModelCalled, ModelReplied, ModelStop, Process, Reason, SessionStarted,
         SessionStopped, TextWritten, TurnStarted,
     },
-    identity::{LoopKind, RepoRef},
+    identity::RepoRef,
     usage::{Micros, Usage},
 };
 use segue_journal::{
