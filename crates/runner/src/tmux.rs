@@ -119,6 +119,8 @@ pub enum Entered {
     Switched,
     /// This terminal is in another server of tmux: one within the other would catch its keys.
     InAnother,
+    /// This is in a session of tmux that no terminal shows.
+    Unseen,
 }
 
 /// The program, and which of its servers is meant.
@@ -251,7 +253,12 @@ impl Tmux {
         if outer.split(',').next() != Some(ours.trim()) {
             return Ok(Entered::InAnother);
         }
-        self.run(["switch-client", "-t", &target]).map(|_| Entered::Switched)
+        match self.run(["switch-client", "-t", &target]) {
+            Err(TmuxError::Refused { said, .. }) if said.contains("no current client") => {
+                Ok(Entered::Unseen)
+            }
+            switched => switched.map(|_| Entered::Switched),
+        }
     }
 
     /// Runs one or more of tmux' commands, and returns what it prints.

@@ -159,6 +159,7 @@ fn enter(
             Entered::Switched => return Ok(Exit::Done),
             Entered::Left => return left(context, found),
             Entered::InAnother => say("this terminal is in another server of tmux"),
+            Entered::Unseen => say("no terminal shows the session of tmux that this runs in"),
         }
     }
     print(&name);

@@ -141,8 +141,8 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let wishes =
         Wishes { model: worker.model.as_deref(), permission: args.permission, ..Wishes::default() };
     let caps = caps(&config, &args);
-    let (model, hired) = hire(context, &config, &worker.agent, wishes)?;
-    let reviewers = check_seats(context, &config, seats, caps)?;
+    let (model, hired) = hire(context, &config, &worker.agent, wishes).map_err(others_would_do)?;
+    let reviewers = check_seats(context, &config, seats, caps).map_err(others_would_do)?;
     check_free(context, args.name.as_deref())?;
     let workspace = workspace(&context.cwd, args.dir.as_deref())?;
     let new = NewSession {
@@ -292,6 +292,16 @@ pub(crate) fn check_seats(
         checked.push(Seat { model, ..seat });
     }
     Ok(checked)
+}
+
+/// Nobody has asked for the ones that are taken by default.
+fn others_would_do(error: CommandError) -> CommandError {
+    match error.exit {
+        Exit::AgentMissing => {
+            error.hint("choose others: --worker AGENT --reviewer AGENT; who is there: segue agents")
+        }
+        _ => error,
+    }
 }
 
 /// Attempts are counted here, not turns.

@@ -508,6 +508,14 @@ fn a_roster_with_mistakes_starts_nobody() {
     let output = lab.try_segue(&["crew", "check", "other.toml"]);
     assert_eq!(output.status, 2);
     assert!(output.stderr.contains("other.toml:4: `{{nope}}`"), "{}", output.stderr);
+    // What it names is beside it, from wherever it is looked at.
+    let roster = "[[agents]]\nid = \"a\"\nagent = \"native\"\nmodel = \"script:its-model.toml\"\n";
+    lab.roster(roster);
+    fs::write(lab.env.repo().join("its-model.toml"), crate::support::DONE).unwrap();
+    let mut check = lab.prepare(lab.env.command(["crew", "check"]));
+    check.arg(lab.env.repo().join("segue.toml")).current_dir(lab.env.path(""));
+    let output = Output::of(check).unwrap();
+    assert_eq!(output.status, 0, "{}", output.stderr);
     fs::remove_file(lab.env.repo().join("segue.toml")).unwrap();
     lab.segue(&["crew", "init"]);
     assert_eq!(lab.try_segue(&["crew", "init"]).status, 2);

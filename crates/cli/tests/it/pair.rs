@@ -557,6 +557,9 @@ fn the_forms_of_another_tool_are_understood() {
     assert!(output.stderr.contains("--worker is for a new pair"), "{}", output.stderr);
     let both = segue(&env, &["pair", "x", "--claude-only", "--codex-only"]);
     assert_eq!(both.status, 2);
+    let nobody = Output::of(env.command(["pair", "x"]).env("PATH", env.path(""))).unwrap();
+    assert_eq!(nobody.status, 127, "{}", nobody.stderr);
+    assert!(nobody.stderr.contains("--worker AGENT --reviewer AGENT"), "{}", nobody.stderr);
     // From anywhere, by its number.
     let mut command = env.command(["bridge", "1"]);
     let elsewhere = Output::of(command.current_dir(env.path(""))).unwrap();

@@ -470,6 +470,21 @@ fn within_tmux_the_client_is_switched() {
 }
 
 #[test]
+fn within_a_tmux_that_nobody_looks_at_it_says_how_to_look() {
+    let (env, model) = scripted(GATED);
+    let server = Server::new(&env);
+    server.start(&model);
+    let segue = env!("CARGO_BIN_EXE_segue");
+    let home = env.home().display().to_string();
+    let mine = format!("{segue} --home {home} attach 1; echo status $?; cat");
+    assert_eq!(server.tmux(&["new-session", "-d", "-s", "mine", &mine]).status, 0);
+    let shown = || server.tmux(&["capture-pane", "-p", "-t", "=mine:"]).stdout;
+    until("the end", || shown().contains("status 0"));
+    assert!(shown().contains("no terminal shows"), "{}", shown());
+    assert!(shown().contains("segue-repo-1"), "{}", shown());
+}
+
+#[test]
 fn the_log_is_for_one_person_and_goes_with_the_session() {
     use std::os::unix::fs::PermissionsExt;
     let (env, model) = scripted(GATED);

@@ -111,6 +111,7 @@ pub(crate) fn attach(context: &Context, args: &Attach) -> CommandResult {
                 return Ok(Exit::Done);
             }
             Entered::InAnother => say("this terminal is in another server of tmux"),
+            Entered::Unseen => say("no terminal shows the session of tmux that this runs in"),
         }
     }
     print(&words);

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use segue_agents::vendor::{self, World};
+use segue_agents::{
+    native::ModelSpec,
+    vendor::{self, World},
+};
 use segue_core::{
     Exit, Wrong,
     crew::{self, FILE, Roster, template},
@@ -49,12 +52,18 @@ pub(super) fn read(context: &Context, named: Option<&Path>) -> Result<Sheet, Com
     let names: Vec<&str> = names.iter().map(String::as_str).chain([NATIVE]).collect();
     let exists = |file: &str| project.join(file).is_file();
     let called = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let roster = crew::read(&text, &names, &exists).map_err(|wrong| {
+    let mut roster = crew::read(&text, &names, &exists).map_err(|wrong| {
         let named = |one: Wrong| Wrong { file: called.clone(), ..one };
         let wrong = wrong.into_iter().map(named).collect();
         CommandError::usage(format!("{} can't be used", path.display())).problems(wrong)
     })?;
     check_prompts(&roster, &project)?;
+    for model in roster.agents.iter_mut().filter_map(|spec| spec.model.as_mut()) {
+        // Whoever brings the crew back may be somewhere else.
+        if let Ok(ModelSpec::Script(Some(script))) = ModelSpec::parse(model) {
+            *model = ModelSpec::Script(Some(project.join(script))).to_string();
+        }
+    }
     let file = (called != FILE).then_some(called);
     Ok(Sheet { roster, project, file })
 }
