@@ -24,7 +24,7 @@ use segue_core::{
         Cause, Draft, ModelReplied, ModelStop, Process, Reason, SessionStarted, SessionStopped,
         TextWritten, TurnStarted,
     },
-    identity::{LoopKind, RepoRef},
+    identity::RepoRef,
     usage::Usage,
 };
 use segue_journal::{

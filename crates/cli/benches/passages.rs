@@ -16,12 +16,11 @@ use std::{
 use jiff::Timestamp;
 use segue_core::{
     Body, Payload,
-    caps::Caps,
     event::{
         Cause, Draft, ModelCalled, ModelReplied, ModelStop, Outcome, Reason, SessionStopped,
         TextWritten, ToolCalled, ToolReturned, ToolStarted, ToolStatus, TurnEnded, TurnStarted,
     },
-    identity::{LoopKind, RepoRef},
+    identity::RepoRef,
     usage::Usage,
 };
 use segue_journal::{

@@ -7,9 +7,8 @@ use std::{fs, path::Path, sync::Arc};
 use jiff::Timestamp;
 use segue_core::{
     Payload,
-    caps::Caps,
     event::{TextWritten, WarningRaised},
-    identity::{LoopKind, RepoRef},
+    identity::RepoRef,
 };
 use segue_journal::{
     Durability, Error, Home, RealDisk, Session,

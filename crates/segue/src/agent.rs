@@ -10,7 +10,7 @@ use segue_core::{
     Permission,
     caps::Caps,
     event::{Reason, SessionStopped},
-    identity::{LoopKind, RepoRef},
+    identity::RepoRef,
 };
 use segue_journal::home::NewSession;
 use segue_loops::launch::{self, Surroundings, Worker};

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use segue_core::{
-    Permission,
+    Exit, Permission,
     identity::LoopKind,
     review::{Consensus, Seat, Terms, names},
 };

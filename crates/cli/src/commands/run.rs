@@ -2,11 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use segue_core::{
-    Exit, Permission,
-    identity::{LoopKind, RepoRef},
-    selector::check_name,
-};
+use segue_core::{Exit, Permission, identity::RepoRef, selector::check_name};
 use segue_journal::home::NewSession;
 use segue_loops::{
     launch::{self, Surroundings, Worker},

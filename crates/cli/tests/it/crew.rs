@@ -514,7 +514,7 @@ fn a_roster_with_mistakes_starts_nobody() {
     fs::write(lab.env.repo().join("its-model.toml"), crate::support::DONE).unwrap();
     let mut check = lab.prepare(lab.env.command(["crew", "check"]));
     check.arg(lab.env.repo().join("segue.toml")).current_dir(lab.env.path(""));
-    let output = Output::of(check).unwrap();
+    let output = Output::of(&mut check).unwrap();
     assert_eq!(output.status, 0, "{}", output.stderr);
     fs::remove_file(lab.env.repo().join("segue.toml")).unwrap();
     lab.segue(&["crew", "init"]);

@@ -8,12 +8,11 @@ use std::{
 
 use segue_core::{
     Payload,
-    caps::Caps,
     event::{
         Draft, ModelCalled, ModelReplied, ModelStop, TextWritten, ToolCalled, ToolReturned,
         ToolStarted, ToolStatus,
     },
-    identity::{LoopKind, RepoRef},
+    identity::RepoRef,
     usage::{Micros, Usage},
 };
 use segue_journal::{

@@ -6,12 +6,7 @@ use std::sync::{
 };
 
 use jiff::Timestamp;
-use segue_core::{
-    Payload,
-    caps::Caps,
-    event::TextWritten,
-    identity::{LoopKind, RepoRef},
-};
+use segue_core::{Payload, event::TextWritten, identity::RepoRef};
 use segue_journal::{Clock, home::NewSession, lock::Holder};
 
 const START: i64 = 1_794_000_000_000;

@@ -7,8 +7,7 @@ use std::{
 
 use segue_agents::vendor::World;
 use segue_core::{
-    Exit, Permission,
-    caps::Caps,
+    Exit,
     event::{CrewRaised, Doing},
     identity::LoopKind,
     state::{CrewMember as Member, Phase},
