@@ -203,6 +203,14 @@ fn directories_of_one_name_have_crews_of_different_names() {
     let taken = up(&["--session", "repo"]);
     assert_eq!(taken.status, 2, "{}", taken.stdout);
     assert!(taken.stderr.contains("there is a crew repo already, in "), "{}", taken.stderr);
+    // Nothing could be put back where there is no git, and nobody has asked for a worktree.
+    let text = fs::read_to_string(there.join("segue.toml")).unwrap();
+    fs::write(there.join("bound.toml"), format!("{text}write = [\"src\"]\nenforce = true\n"))
+        .unwrap();
+    let bound = up(&["--session", "bound", "--file", "bound.toml", "--dry-run"]);
+    assert_eq!(bound.status, 2, "{}", bound.stdout);
+    let why = "is in no git repository: what is written out of bounds could not be undone";
+    assert!(bound.stderr.contains(why), "{}", bound.stderr);
     let _down = Other(&lab);
     for _ in 0..2 {
         let output = up(&[]);
@@ -211,4 +219,29 @@ fn directories_of_one_name_have_crews_of_different_names() {
         assert_eq!((&told["name"], &told["project"]), (&made!("repo-2"), &made!(here)));
     }
     assert_eq!(lab.status()["name"], "repo");
+}
+
+#[test]
+fn of_two_who_raise_a_crew_under_one_name_at_once_one_is_told_that_it_is_taken() {
+    let lab = Lab::new();
+    lab.roster(&lab.agent("coder", ""));
+    lab.segue(&["crew", "up", "--session", "first", "--headless", "--wait", "0s"]);
+    let names = fs::File::open(lab.env.home().join("names.lock")).unwrap();
+    names.lock().unwrap();
+    let up = || {
+        let args = ["crew", "up", "--session", "par", "--headless", "--wait", "0s"];
+        let mut command = lab.prepare(lab.env.command(args));
+        std::thread::spawn(move || segue_testkit::env::Output::of(&mut command).unwrap())
+    };
+    let both = [up(), up()];
+    // Both have found the name free by then.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    names.unlock().unwrap();
+    let both = both.map(|one| one.join().unwrap());
+    let mut statuses = both.each_ref().map(|one| one.status);
+    statuses.sort_unstable();
+    assert_eq!(statuses, [0, 2], "{both:?}");
+    assert!(both.iter().any(|one| one.stderr.contains("`par` is taken by session 2")), "{both:?}");
+    lab.segue(&["crew", "down", "par"]);
+    lab.segue(&["crew", "down", "first"]);
 }
