@@ -404,7 +404,7 @@ impl Chair {
         // What it has been told is not told it again when it is back.
         post::settle(self, all, member)?;
         self.break_off(all, member)?;
-        end_program(room, member, self.own.session().session(), keep_pane);
+        end_program(room, member, Some(self.own.session().session()), keep_pane);
         self.scope.look(all, member, true)?;
         self.typed = None;
         self.order = None;
@@ -429,8 +429,9 @@ impl Chair {
     }
 }
 
-/// Ends a member's program, also one whose terminal nobody gets to: it was asked for.
-pub(super) fn end_program(room: &Room, member: &Member, own: &Session, keep_pane: bool) {
+/// Ends a member's program, also one whose terminal nobody gets to: it was asked for. `own`: its own
+/// session, where that can be read.
+pub(super) fn end_program(room: &Room, member: &Member, own: Option<&Session>, keep_pane: bool) {
     let seats = room.seats().unwrap_or_default();
     let seat = seats.iter().find(|seat| seat.part == member.name);
     let pid = seat.filter(|seat| !seat.dead).and_then(|seat| seat.pid);
@@ -440,7 +441,9 @@ pub(super) fn end_program(room: &Room, member: &Member, own: &Session, keep_pane
     if let Some(seat) = seat.filter(|_| !keep_pane) {
         let _ = room.clear(&seat.pane);
     }
-    process::end_leftovers(&mark_of(own), SWEEP_LIMIT);
+    if let Some(own) = own {
+        process::end_leftovers(&mark_of(own), SWEEP_LIMIT);
+    }
 }
 
 /// Whether the process that was started for a member is still there, whatever tmux says.

@@ -11,8 +11,6 @@ use segue_agents::{
     vendor::{self, World, quoted},
 };
 use segue_core::{
-    Permission,
-    caps::Caps,
     crew::{Place, Spec, template},
     event::{
         CrewRaised, Doing, MemberEnded, MemberJoined, MemberSeen, Outcome, Reason, SessionResumed,

@@ -133,8 +133,8 @@ impl Watcher<'_, '_> {
     /// Ends one whom nobody can watch over: it may run all the same.
     fn end_unplaced(&mut self, member: &Member, why: &str, keep_pane: bool) -> Result<(), Halt> {
         let own = join::own_session(self.all.session().session(), member);
-        if let (Some(own), Some(room)) = (own, &self.room) {
-            chair::end_program(room, member, &own, keep_pane);
+        if let Some(room) = &self.room {
+            chair::end_program(room, member, own.as_ref(), keep_pane);
         }
         ended(&mut self.all, &member.name, why)
     }

@@ -11,7 +11,7 @@ use std::{
 
 use jiff::Timestamp;
 use segue_core::{
-    Body, Permission,
+    Body,
     caps::Caps,
     event::{CrewRaised, Doing, MemberJoined, MemberSeen, Process, SessionStarted},
     id::SessionId,
