@@ -7,7 +7,7 @@ use serde_json::{Value, json as made};
 use crate::{
     crew::Lab,
     stand_ins,
-    support::{data, git, json, scripted_in_git, until},
+    support::{data, git, json, scripted_in_git, until, until_within},
 };
 
 /// A desktop that writes down what it is told.
@@ -64,6 +64,18 @@ fn what_one_does_is_broken_off_by_a_command_and_by_a_file() {
     assert_eq!(few.lines().count(), 2, "{few}");
     let attach = lab.segue(&["crew", "attach", "one"]).stdout;
     assert!(attach.contains("tmux -L crew attach") && attach.contains("segue-one"), "{attach}");
+}
+
+#[test]
+fn a_timer_that_interrupts_is_heard_by_one_who_works() {
+    let lab = Lab::new();
+    let timer = "[[timers]]\nminutes = 1\ntext = \"How far are you?\"\ninterrupt = true\n";
+    lab.roster(&format!("{}{timer}", lab.agent("coder", "--work-ms 600000")));
+    lab.segue(&["crew", "up", "--session", "one"]);
+    until("it works", || lab.member("coder")["state"] == "busy");
+    let patience = std::time::Duration::from_secs(120);
+    until_within(patience, "a minute is over", || lab.heard("coder", "How far are you?") == 1);
+    assert_eq!((lab.told("coder").len(), lab.heard("coder", "from timer timer-1:")), (2, 1));
 }
 
 #[test]

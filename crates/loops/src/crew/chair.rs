@@ -472,7 +472,8 @@ fn out_of_reach(all: &mut Supervisor<'_>, member: &Member) -> Result<(), Halt> {
 
 /// What the vendors call the conversations of the others.
 fn taken(all: &Supervisor<'_>, me: &str) -> Vec<String> {
-    let members = all.state().crew.iter().flat_map(|crew| &crew.members);
+    let crew = all.state().crew.iter();
+    let members = crew.flat_map(|crew| crew.members.iter().chain(&crew.former));
     members.filter(|one| one.name != me).filter_map(|one| one.vendor_session.clone()).collect()
 }
 
