@@ -7,6 +7,7 @@
 //! that is started once has the name of its spec, and one of several has a number after it, so
 //! `coder` or `coder-1` and `coder-2`. No name ever means two of them: [`read`] sees to that.
 
+pub mod bounds;
 mod fields;
 mod roster;
 pub mod template;

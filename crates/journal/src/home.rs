@@ -3,6 +3,7 @@
 //! ```text
 //! ~/.segue/
 //! ├── numbers/7                    which session 7 is: "<repo-id>/<ulid>"
+//! ├── names.lock                   held while a session gets a name
 //! └── sessions/<repo-id>/<ulid>/   see `session`
 //! ```
 //!
@@ -12,6 +13,7 @@
 //! between the two) gets one from whoever looks next.
 
 use std::{
+    fs::File,
     io,
     path::{Path, PathBuf},
     sync::Arc,
@@ -158,6 +160,14 @@ impl Home {
         }
         let number = self.give_number(&at)?;
         Ok((session, number))
+    }
+
+    /// Nobody else finds a name free until this is let go of: no two sessions are begun under one.
+    pub fn hold_names(&self) -> Result<File> {
+        self.prepare()?;
+        let path = self.dir.join("names.lock");
+        let file = File::options().create(true).append(true).open(&path).at(&path)?;
+        file.lock().at(&path).map(|()| file)
     }
 
     /// Makes the home itself. Git is told to leave it alone, wherever it is.

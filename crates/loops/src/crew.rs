@@ -39,7 +39,10 @@ use segue_agents::vendor::World;
 use segue_core::{
     Draft, Event,
     crew::{Mail, Occasion, template},
-    event::{Doing, MessageSent, Process, Reason, SessionResumed, SessionStarted, SessionStopped},
+    event::{
+        Doing, MessageFailed, MessageSent, Process, Reason, SessionResumed, SessionStarted,
+        SessionStopped,
+    },
     state::{Crew, CrewMember as Member, Phase},
 };
 pub use segue_journal::session::MEMBERS;
@@ -220,7 +223,10 @@ fn resumed(around: &Around<'_>, session: &Session, phase: Phase) -> SessionResum
     let room = room(session, &around.name, &cwd).ok();
     let plan = session.state().crew.as_ref().map(|crew| match crew.ending {
         true => vec!["everybody is ended: it was taken down".to_owned()],
-        false => plan(session, &crew.raised, room.as_ref(), &around.world),
+        false => {
+            let ways = plan(session, &crew.raised, room.as_ref(), &around.world);
+            ways.into_iter().map(|(member, how)| format!("{member}  {how}")).collect()
+        }
     });
     SessionResumed {
         by: around.process(),
@@ -373,8 +379,12 @@ impl Watcher<'_, '_> {
     }
 }
 
-/// Tells a member whose conversation is gone what is known of it.
-fn brief(all: &mut Supervisor<'_>, own: &mut Supervisor<'_>, member: &Member) -> Result<(), Halt> {
+/// Tells a member whose conversation is gone what is known of it. One that has not been told yet
+/// since it was gone before is told that.
+fn brief(all: &mut Supervisor<'_>, own: &Supervisor<'_>, member: &Member) -> Result<(), Halt> {
+    if waits(all, member, PACKET) {
+        return Ok(());
+    }
     let session = own.session().session();
     let agent = session.state().agent().to_owned();
     let budget = briefing::budget(CONTEXT);
@@ -384,6 +394,32 @@ fn brief(all: &mut Supervisor<'_>, own: &mut Supervisor<'_>, member: &Member) ->
     let generation = (member.generation + 1).to_string();
     let id = format!("{PACKET}{}", &mail::hash(&[&session.id().to_string(), &generation])[..16]);
     say(all, &id, &member.name, &text)
+}
+
+/// What the crew itself has to say to a member, and has not said yet.
+fn unsaid<'a>(
+    all: &'a Supervisor<'_>,
+    member: &'a Member,
+    kind: &'a str,
+) -> impl Iterator<Item = &'a str> {
+    let waiting = all.state().bridge.waiting_for(&member.name);
+    let own = waiting.filter(|one| one.message.from == CREW).map(|one| one.id.as_str());
+    own.filter(move |id| id.starts_with(kind))
+}
+
+fn waits(all: &Supervisor<'_>, member: &Member, kind: &str) -> bool {
+    unsaid(all, member, kind).next().is_some()
+}
+
+/// What was to be said to a member of another conversation is not said in the one that it begins.
+fn withdraw(all: &mut Supervisor<'_>, member: &Member, kinds: &[&str]) -> Result<(), Halt> {
+    let of = |kind: &&str| unsaid(all, member, kind).map(str::to_owned).collect::<Vec<_>>();
+    let messages: Vec<String> = kinds.iter().flat_map(of).collect();
+    if messages.is_empty() {
+        return Ok(());
+    }
+    let (to, reason) = (member.name.clone(), "it began a new conversation".to_owned());
+    all.commit(MessageFailed { to, messages, reason }).map(drop)
 }
 
 /// Has the crew itself say something, once for each id.

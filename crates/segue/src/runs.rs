@@ -146,6 +146,7 @@ impl Runs {
 
     /// Makes a run, which is there whole or not at all.
     pub(crate) fn create(&self, new: NewSession) -> Result<(LockedSession, u64)> {
+        let _names = new.name.as_ref().map(|_| self.home.hold_names()).transpose()?;
         if let Some(name) = &new.name {
             let wrong = |why: String| Error::Name { name: name.clone(), why };
             check_name(name).map_err(|error| wrong(error.to_string()))?;

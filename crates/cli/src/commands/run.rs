@@ -238,9 +238,14 @@ pub(crate) fn repo_of(workspace: &Path) -> Result<RepoRef, CommandError> {
 
 /// A worktree needs a repository.
 pub(crate) fn check_git(workspace: &Path) -> Result<(), CommandError> {
+    check_commit(workspace, "there can be no worktree")
+}
+
+/// Finds out whether there is a commit to begin with. `else_what`: what follows if not.
+pub(crate) fn check_commit(workspace: &Path, else_what: &str) -> Result<(), CommandError> {
     let Ok(repo) = segue_workspace::identify(workspace) else { return Ok(()) };
     let wrong = |what: &str, hint: &str| {
-        let message = format!("{} {what}: there can be no worktree", workspace.display());
+        let message = format!("{} {what}: {else_what}", workspace.display());
         Err(CommandError::usage(message).hint(hint))
     };
     let no_git = repo.kind == segue_workspace::Kind::NoGit;
@@ -289,7 +294,8 @@ pub(crate) fn launch_numbered(
     let interrupt = Interrupt::install()?;
     let (mut session, number) = {
         let around = surroundings(context, config, &mut watcher, interrupt.clone(), manner);
-        launch::create(&context.home, new, &around)?
+        let name = new.name.clone();
+        create_free(context, name.as_deref(), || Ok(launch::create(&context.home, new, &around)?))?
     };
     let dir = session.session().dir().to_owned();
     if let Some(list) = begin.list {
@@ -435,6 +441,17 @@ pub(crate) fn check_free(context: &Context, name: Option<&str>) -> Result<(), Co
                 .hint(format!("go on with it: segue resume {id}")))
         }
     }
+}
+
+/// Creates a session whose name is still free, before anybody else can take that.
+pub(crate) fn create_free<T>(
+    context: &Context,
+    name: Option<&str>,
+    create: impl FnOnce() -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let _names = name.map(|_| context.home.hold_names()).transpose()?;
+    check_free(context, name)?;
+    create()
 }
 
 /// The directory to work in, without links and as text: it stands in the journal.

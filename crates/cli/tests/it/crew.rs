@@ -286,6 +286,16 @@ fn members_come_and_go_and_files_are_messages() {
     until("one more", || lab.heard("coder-2", "You are coder-2.") == 1);
     lab.segue(&["crew", "remove", "trio", "tester"]);
     assert_eq!(lab.member("tester"), Value::Null);
+    // Whoever comes back is told what it knew, each time, and its prompt no more.
+    let told = |is: fn(&String) -> bool| lab.told("coder-2").iter().filter(|one| is(one)).count();
+    for times in 1..3 {
+        lab.segue(&["crew", "remove", "trio", "coder-2"]);
+        lab.segue(&["crew", "add", "trio", "coder"]);
+        let is_packet = |told: &String| told.contains("Your earlier conversation is gone");
+        until("the packet", || told(is_packet) == times);
+    }
+    assert_eq!(told(|told| told.starts_with("You are coder-2.")), 1);
+    assert_eq!(lab.member("coder-2")["generation"], 3);
 
     // Written under another name, and renamed; one to nobody; one that is an order.
     let put = |to: &str, name: &str, text: &str| {
@@ -311,6 +321,13 @@ fn members_come_and_go_and_files_are_messages() {
     let mail = lab.env.session_dir(1).unwrap().join("mail/filer");
     until("the mail", || fs::read_dir(&mail).is_ok_and(|all| all.count() == 2));
     assert!(lab.told("filer").is_empty());
+
+    lab.segue(&["crew", "down", "trio"]);
+    let plan = json(&lab.segue(&["crew", "up", "--resume", "trio", "--dry-run", "--json"]).stdout);
+    let ways = plan["plan"].as_array().unwrap();
+    let tester = ways.iter().find(|one| one["member"] == "tester").unwrap();
+    let gone = "back in the crew: its conversation is gone: told what is known of it";
+    assert_eq!((&plan["name"], &tester["how"]), (&made!("trio"), &made!(gone)));
 }
 
 #[test]
@@ -485,6 +502,9 @@ fn a_crew_that_can_not_be_raised_says_why_and_can_be_removed() {
     // git can't have a branch below another one.
     git(&lab.env, &["branch", "taken"]);
     let up = ["crew", "up", "--session", "wt", "--worktree", "--branch", "taken"];
+    let plan = lab.segue(&[&up[..], &["--dry-run", "--json"]].concat());
+    let new = made!({ "name": "wt", "plan": [{ "member": "coder", "how": "new" }] });
+    assert_eq!(json(&plan.stdout), new);
     let output = lab.try_segue(&up);
     assert_eq!(output.status, 1, "{}", output.stderr);
     assert!(output.stderr.contains("the worktree of coder"), "{}", output.stderr);
@@ -518,6 +538,8 @@ fn a_roster_with_mistakes_starts_nobody() {
     assert_eq!(output.status, 0, "{}", output.stderr);
     fs::remove_file(lab.env.repo().join("segue.toml")).unwrap();
     lab.segue(&["crew", "init"]);
-    assert_eq!(lab.try_segue(&["crew", "init"]).status, 2);
+    let again = lab.try_segue(&["crew", "init"]);
+    assert_eq!(again.status, 2);
+    assert!(again.stderr.contains("/repo/segue.toml is there already"), "{}", again.stderr);
     assert!(lab.env.repo().join("prompts/coder.md").exists());
 }

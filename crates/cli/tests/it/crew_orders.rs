@@ -7,7 +7,7 @@ use serde_json::{Value, json as made};
 use crate::{
     crew::Lab,
     stand_ins,
-    support::{data, git, json, scripted_in_git, until},
+    support::{data, git, json, scripted_in_git, until, until_within},
 };
 
 /// A desktop that writes down what it is told.
@@ -64,6 +64,18 @@ fn what_one_does_is_broken_off_by_a_command_and_by_a_file() {
     assert_eq!(few.lines().count(), 2, "{few}");
     let attach = lab.segue(&["crew", "attach", "one"]).stdout;
     assert!(attach.contains("tmux -L crew attach") && attach.contains("segue-one"), "{attach}");
+}
+
+#[test]
+fn a_timer_that_interrupts_is_heard_by_one_who_works() {
+    let lab = Lab::new();
+    let timer = "[[timers]]\nminutes = 1\ntext = \"How far are you?\"\ninterrupt = true\n";
+    lab.roster(&format!("{}{timer}", lab.agent("coder", "--work-ms 600000")));
+    lab.segue(&["crew", "up", "--session", "one"]);
+    until("it works", || lab.member("coder")["state"] == "busy");
+    let patience = std::time::Duration::from_secs(120);
+    until_within(patience, "a minute is over", || lab.heard("coder", "How far are you?") == 1);
+    assert_eq!((lab.told("coder").len(), lab.heard("coder", "from timer timer-1:")), (2, 1));
 }
 
 #[test]
@@ -203,6 +215,14 @@ fn directories_of_one_name_have_crews_of_different_names() {
     let taken = up(&["--session", "repo"]);
     assert_eq!(taken.status, 2, "{}", taken.stdout);
     assert!(taken.stderr.contains("there is a crew repo already, in "), "{}", taken.stderr);
+    // Nothing could be put back where there is no git, and nobody has asked for a worktree.
+    let text = fs::read_to_string(there.join("segue.toml")).unwrap();
+    fs::write(there.join("bound.toml"), format!("{text}write = [\"src\"]\nenforce = true\n"))
+        .unwrap();
+    let bound = up(&["--session", "bound", "--file", "bound.toml", "--dry-run"]);
+    assert_eq!(bound.status, 2, "{}", bound.stdout);
+    let why = "is in no git repository: what is written out of bounds could not be undone";
+    assert!(bound.stderr.contains(why), "{}", bound.stderr);
     let _down = Other(&lab);
     for _ in 0..2 {
         let output = up(&[]);
@@ -211,4 +231,29 @@ fn directories_of_one_name_have_crews_of_different_names() {
         assert_eq!((&told["name"], &told["project"]), (&made!("repo-2"), &made!(here)));
     }
     assert_eq!(lab.status()["name"], "repo");
+}
+
+#[test]
+fn of_two_who_raise_a_crew_under_one_name_at_once_one_is_told_that_it_is_taken() {
+    let lab = Lab::new();
+    lab.roster(&lab.agent("coder", ""));
+    lab.segue(&["crew", "up", "--session", "first", "--headless", "--wait", "0s"]);
+    let names = fs::File::open(lab.env.home().join("names.lock")).unwrap();
+    names.lock().unwrap();
+    let up = || {
+        let args = ["crew", "up", "--session", "par", "--headless", "--wait", "0s"];
+        let mut command = lab.prepare(lab.env.command(args));
+        std::thread::spawn(move || segue_testkit::env::Output::of(&mut command).unwrap())
+    };
+    let both = [up(), up()];
+    // Both have found the name free by then.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    names.unlock().unwrap();
+    let both = both.map(|one| one.join().unwrap());
+    let mut statuses = both.each_ref().map(|one| one.status);
+    statuses.sort_unstable();
+    assert_eq!(statuses, [0, 2], "{both:?}");
+    assert!(both.iter().any(|one| one.stderr.contains("`par` is taken by session 2")), "{both:?}");
+    lab.segue(&["crew", "down", "par"]);
+    lab.segue(&["crew", "down", "first"]);
 }

@@ -169,6 +169,10 @@ fn a_crew_that_is_half_way_down_goes_down() {
     lab.segue(&["crew", "up", "--resume", "three"]);
     until("it is taken away", || !inbox.join(format!("{order}.json")).exists());
     assert!(lab.is("ada", "idle"));
+    // It was killed over it once, and came down well in the end.
+    let back = lab.own("ada", "session.resumed");
+    let crashed: Vec<bool> = back.iter().map(|one| one["crashed"] == true).collect();
+    assert_eq!(crashed, [true, false]);
     let out = lab.segue(&["crew", "down", "three"]);
     assert!(out.stderr.contains("three is down"), "{}", out.stderr);
 }
@@ -281,6 +285,20 @@ fn cursor_comes_back_to_its_own_chat() {
     lab.with_programs(&["crew", "status"]);
     until("it is seen again", || lab.is("ada", "idle"));
     assert_eq!(lab.pid("ada"), pid);
+
+    // Unless it is asked for.
+    lab.kill_watcher();
+    lab.segue(&["crew", "status"]);
+    until("it is said", || lab.is("ada", "unreachable"));
+    lab.segue(&["crew", "restart", "two", "ada"]);
+    until("it is ended", || !is_alive(pid));
+    until("it can't be started", || lab.is("ada", "degraded"));
+    let other = lab.pid("bob");
+    lab.segue(&["crew", "down", "two"]);
+    until("all are gone", || !is_alive(other));
+    lab.with_programs(&["crew", "up", "--resume", "two"]);
+    let again = ["ada", "bob"].map(|name| lab.member(name)["vendor_session"].clone());
+    assert_eq!(again, ids);
 
     // And where no chat can be made, it is spoken to all the same.
     fs::write(lab.env.path("chats/no-chats"), "").unwrap();

@@ -13,6 +13,7 @@ use toml_edit::Document;
 
 use super::{
     FILE, Group, LONGEST_ID, Layout, MOST_INSTANCES, Mail, Notify, Occasion, Roster, Spec, Timer,
+    bounds,
     fields::{At, Kind, Names, Section, Sheet, unknown},
     numbered, template,
 };
@@ -138,7 +139,11 @@ impl Reader<'_> {
         let (agent, command) = self.program(section);
         let write = self.sheet.strings(section, "write", Kind::Line);
         for path in &write {
-            self.check_path("write", path);
+            if self.check_path("write", path)
+                && let Err(what) = bounds::check(&path.value)
+            {
+                self.sheet.wrong(path.line, what);
+            }
         }
         let enforce = self.sheet.flag(section, "enforce").unwrap_or_default();
         if enforce && !section.has("write") {
@@ -774,12 +779,13 @@ mod tests {
         told(&agent("prompt='prompts/a\u{7f}'"), &["4: this is no TOML"]);
         told(&agent("prompt=\"prompts/a\\u007f\""), &["4: `prompt` has a control character"]);
         told(
-            &agent("write=[\n'src',\n'..',\n'~/x', '',\n'/']\nenforce=true"),
+            &agent("write=[\n'src',\n'..',\n'~/x', '',\n'/',\n'a[b']\nenforce=true"),
             &[
                 "6: `write` has the path `..`",
                 "7: `write` is empty",
                 "7: `write` has the absolute path `~/x`",
                 "8: `write` has the absolute path `/`",
+                "9: `write`: `a[b` is no glob: ",
             ],
         );
         told(&agent("enforce=true"), &["4: `enforce` needs `write`"]);
@@ -787,7 +793,7 @@ mod tests {
             &agent("write='src'"),
             &["4: `write` is a list of strings, such as `write = [\"…\"]`"],
         );
-        good(&agent("enforce=false\nwrite=['src/..x/*']"));
+        good(&agent("enforce=false\nwrite=['src/..x/*', '.', './']"));
     }
 
     #[test]

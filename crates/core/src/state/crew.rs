@@ -38,6 +38,9 @@ pub struct Crew {
     /// Who was taken out of it since it was raised.
     #[serde(default)]
     pub left: Vec<String>,
+    /// Who was ever taken out of it and is not back, as each was then.
+    #[serde(default)]
+    pub former: Vec<Member>,
     /// It is on its way down.
     #[serde(default)]
     pub ending: bool,
@@ -135,12 +138,19 @@ pub struct Bounds {
     pub told: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Posted {
     pub messages: Vec<String>,
     pub attempt: u32,
     #[schemars(with = "String")]
     pub at: Timestamp,
+}
+
+impl Posted {
+    fn without(mut self, messages: &[String]) -> Option<Self> {
+        self.messages.retain(|id| !messages.contains(id));
+        (!self.messages.is_empty()).then_some(self)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -219,9 +229,23 @@ impl Crew {
         }
     }
 
+    /// Whoever was taken out of it, and has its own session still.
+    #[must_use]
+    pub fn former(&self, name: &str) -> Option<&Member> {
+        self.former.iter().find(|member| member.name == name)
+    }
+
     fn joined(&mut self, joined: &MemberJoined) {
         self.members.retain(|member| member.name != joined.member);
         self.left.retain(|name| *name != joined.member);
+        let at = self.former.iter().position(|member| member.name == joined.member);
+        let before = at.map(|at| self.former.remove(at)).unwrap_or_default();
+        let before = match before.session == Some(joined.session) {
+            true => before,
+            false => Member::default(),
+        };
+        // Another role has another prompt.
+        let prompted = if before.role == joined.role { before.prompted } else { 0 };
         self.members.push(Member {
             name: joined.member.clone(),
             role: joined.role.clone(),
@@ -231,8 +255,18 @@ impl Crew {
             cwd: joined.cwd.clone(),
             worktree: joined.worktree.clone(),
             branch: joined.branch.clone(),
+            prompted,
+            generation: before.generation,
+            vendor_session: before.vendor_session,
+            fresh: before.fresh,
             ..Member::default()
         });
+    }
+
+    fn left(&mut self, name: &str) {
+        let at = self.members.iter().position(|member| member.name == name);
+        self.former.extend(at.map(|at| self.members.remove(at)));
+        self.left.push(name.to_owned());
     }
 
     fn posted(&mut self, posted: &MessagePosted, at: Timestamp) {
@@ -249,8 +283,11 @@ impl Crew {
         }
     }
 
-    pub(super) fn reached(&mut self, to: &str) {
-        self.change(to, |member| member.posted = None);
+    /// What has arrived, or never will, is on its way no more.
+    pub(super) fn settled(&mut self, to: &str, messages: &[String]) {
+        self.change(to, |member| {
+            member.posted = member.posted.take().and_then(|posted| posted.without(messages));
+        });
     }
 
     /// Whoever works without a terminal is in its new conversation once it was told something there.
@@ -362,10 +399,7 @@ impl State {
                 crew.change(&one.member, |member| member.fresh = true);
             }
             Body::MemberJoined(joined) => crew.joined(joined),
-            Body::MemberLeft(left) => {
-                crew.members.retain(|one| one.name != left.member);
-                crew.left.push(left.member.clone());
-            }
+            Body::MemberLeft(left) => crew.left(&left.member),
             Body::MemberStarting(one) => {
                 crew.change(&one.member, |member| starting(member, one, at));
             }
@@ -441,14 +475,20 @@ impl State {
         crew.dead.extend(letters);
         let over = crew.dead.len().saturating_sub(MOST_DEAD);
         crew.dead.drain(..over);
-        crew.reached(&failed.to);
+        crew.settled(&failed.to, &failed.messages);
+        // A first prompt that it left before it was told: it is said when it is back.
+        if failed.messages.iter().any(|id| id.starts_with(PROMPT))
+            && let Some(gone) = crew.former.iter_mut().find(|one| one.name == failed.to)
+        {
+            gone.prompted = 0;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{MemberRestarted, MessageDelivered, ScopeClosed};
+    use crate::event::{MemberLeft, MemberRestarted, MessageDelivered, MessageSent, ScopeClosed};
 
     fn at(secs: i64) -> Timestamp {
         Timestamp::from_second(secs).unwrap()
@@ -586,6 +626,106 @@ mod tests {
         assert!(fresh(&state));
         apply(&mut state, delivered);
         assert!(!fresh(&state));
+    }
+
+    fn member(state: &State, name: &str) -> Member {
+        state.crew.as_ref().unwrap().member(name).unwrap().clone()
+    }
+
+    #[test]
+    fn what_is_typed_in_is_on_its_way_until_that_arrives_or_fails() {
+        let mut state = state(&[("a", "/p")]);
+        let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
+        let on_its_way = |state: &State| member(state, "a").posted.unwrap_or_default().messages;
+        let failed = |these: &[&str]| MessageFailed {
+            to: "a".to_owned(),
+            messages: ids(these),
+            reason: "it is empty".to_owned(),
+        };
+        let delivered = |these: &[&str]| MessageDelivered {
+            to: "a".to_owned(),
+            messages: ids(these),
+            by: crate::event::Delivery::Prompt,
+        };
+        let posted =
+            MessagePosted { to: "a".to_owned(), messages: ids(&["1", "2", "3"]), attempt: 1 };
+        apply(&mut state, posted);
+        apply(&mut state, failed(&["4"]));
+        apply(&mut state, delivered(&["5"]));
+        assert_eq!(on_its_way(&state), ["1", "2", "3"]);
+        apply(&mut state, failed(&["1"]));
+        apply(&mut state, delivered(&["2"]));
+        assert_eq!(on_its_way(&state), ["3"]);
+        apply(&mut state, delivered(&["3"]));
+        assert_eq!(member(&state, "a").posted, None);
+    }
+
+    fn says(state: &mut State, id: &str, to: &str) {
+        let text = crate::Payload::default();
+        let sent = MessageSent { from: "crew".to_owned(), to: to.to_owned(), text };
+        let (seq, turn, agent, id) = (state.seq + 1, None, None, Some(id.to_owned()));
+        state.apply(&Event { seq, at: at(1), turn, agent, id, body: sent.into() });
+    }
+
+    #[test]
+    fn who_comes_back_is_who_it_was() {
+        let mut state = state(&[("a", "/p")]);
+        let joins = |state: &mut State, role: &str, session: u64| {
+            let joined = MemberJoined {
+                member: "a".to_owned(),
+                role: role.to_owned(),
+                group: None,
+                instance: 1,
+                session: SessionId::from_parts(session, 1),
+                cwd: "/p".into(),
+                worktree: None,
+                branch: None,
+            };
+            apply(state, joined);
+        };
+        let leaves = |state: &mut State| {
+            let (member, reason) = ("a".to_owned(), "removed".to_owned());
+            apply(state, MemberLeft { member, reason });
+        };
+        let known = |state: &State| {
+            let member = member(state, "a");
+            (member.prompted, member.generation, member.vendor_session)
+        };
+        says(&mut state, "prompt-1", "a");
+        let starting = MemberStarting {
+            member: "a".to_owned(),
+            how: Start::New,
+            generation: 1,
+            vendor_session: Some("v".to_owned()),
+            command: String::new(),
+            cwd: "/p".into(),
+        };
+        apply(&mut state, starting);
+        leaves(&mut state);
+        apply(&mut state, CrewRaised::default());
+        assert_eq!(state.crew.as_ref().unwrap().former("a").unwrap().generation, 1);
+        joins(&mut state, "a", 1);
+        let v = Some("v".to_owned());
+        assert_eq!(known(&state), (1, 1, v.clone()));
+        assert_eq!(member(&state, "a").doing, Doing::Down);
+
+        // Its prompt was on its way, and did not arrive.
+        leaves(&mut state);
+        let messages = vec!["prompt-1".to_owned()];
+        apply(&mut state, MessageFailed { to: "a".to_owned(), messages, reason: String::new() });
+        joins(&mut state, "a", 1);
+        assert_eq!(known(&state), (0, 1, v.clone()));
+
+        // In another role it is told that one's prompt.
+        says(&mut state, "prompt-2", "a");
+        leaves(&mut state);
+        joins(&mut state, "b", 1);
+        assert_eq!(known(&state), (0, 1, v));
+        // Its session is not there any more: it is somebody else.
+        leaves(&mut state);
+        joins(&mut state, "b", 2);
+        assert_eq!(known(&state), (0, 0, None));
+        assert!(state.crew.unwrap().former.is_empty());
     }
 
     #[test]

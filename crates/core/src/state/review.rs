@@ -226,7 +226,7 @@ impl State {
             Body::MessageDelivered(delivered) => {
                 self.bridge.reached(&delivered.messages);
                 if let Some(crew) = &mut self.crew {
-                    crew.reached(&delivered.to);
+                    crew.settled(&delivered.to, &delivered.messages);
                     crew.heard(&delivered.to);
                 }
             }

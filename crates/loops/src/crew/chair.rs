@@ -13,14 +13,16 @@ use segue_agents::terminal::{Screen, Sight};
 use segue_core::{
     event::{
         AgentIntroduced, Doing, Draft, Mark, MemberEnded, MemberIdentified, MemberSeen, Outcome,
-        Start as How,
+        Reason, Start as How,
     },
     state::{Afterwards, Crew, CrewMember as Member},
 };
+use segue_journal::Session;
 use segue_runner::{
     Halt, Supervisor,
     order::{self, Order},
     process,
+    supervisor::stop,
     tmux::seat::{Room, Seat},
 };
 
@@ -49,9 +51,6 @@ const LATE: Duration = Duration::from_secs(20);
 
 /// How long what a member's program started may take to end.
 const SWEEP_LIMIT: Duration = Duration::from_secs(2);
-
-/// How many lines of a screen are kept as the answer of a command that keeps no record.
-const SEEN_LINES: usize = 40;
 
 /// One member, as long as somebody watches.
 #[derive(Debug)]
@@ -327,9 +326,7 @@ impl Chair {
         self.scope.look(all, member, true)?;
         self.read(all, member, Some(Outcome::Finished))?;
         if !self.bench.remembers() {
-            let lines: Vec<&str> = self.screen.lines().collect();
-            let from = lines.len().saturating_sub(SEEN_LINES);
-            record::answered(&mut self.own, lines[from..].join("\n").trim())?;
+            record::answered(&mut self.own, &self.screen)?;
         }
         keep::take_in(&mut self.own)?;
         keep::closing_block(&mut self.own)?;
@@ -407,17 +404,7 @@ impl Chair {
         // What it has been told is not told it again when it is back.
         post::settle(self, all, member)?;
         self.break_off(all, member)?;
-        let seats = room.seats().unwrap_or_default();
-        let seat = seats.iter().find(|seat| seat.part == member.name);
-        let pid = seat.filter(|seat| !seat.dead).and_then(|seat| seat.pid);
-        // Also one whose terminal nobody gets to: it was asked for.
-        if let Some(pid) = pid.or(member.pid.filter(|_| is_there(member))) {
-            process::end_gently(pid, SWEEP_LIMIT);
-        }
-        if let Some(seat) = seat.filter(|_| !keep_pane) {
-            let _ = room.clear(&seat.pane);
-        }
-        process::end_leftovers(&mark_of(self.own.session().session()), SWEEP_LIMIT);
+        end_program(room, member, Some(self.own.session().session()), keep_pane);
         self.scope.look(all, member, true)?;
         self.typed = None;
         self.order = None;
@@ -426,13 +413,36 @@ impl Chair {
         all.commit(MemberEnded { member, why, again_in_ms: None, degraded: false }).map(drop)
     }
 
-    /// Keeps the workspace's packet for whoever comes after.
-    pub(crate) fn close(&mut self, number: Option<u64>, member: &Member) -> Result<(), Halt> {
+    /// Keeps the workspace's packet for whoever comes after. Nothing is under way any more.
+    pub(crate) fn close(
+        &mut self,
+        number: Option<u64>,
+        member: &Member,
+        why: &str,
+    ) -> Result<(), Halt> {
         let keeper = Keeper::new(self.own.session().session(), &member.cwd, Checkpoints::Git);
         if self.own.state().turn.number > 0 {
             keeper.checkpoint(&mut self.own, Mark::Stop)?;
         }
-        keeper.packet(&mut self.own, number, "crew down")
+        keeper.packet(&mut self.own, number, why)?;
+        self.own.commit(stop(Reason::Interrupted, why)).map(drop)
+    }
+}
+
+/// Ends a member's program, also one whose terminal nobody gets to: it was asked for. `own`: its own
+/// session, where that can be read.
+pub(super) fn end_program(room: &Room, member: &Member, own: Option<&Session>, keep_pane: bool) {
+    let seats = room.seats().unwrap_or_default();
+    let seat = seats.iter().find(|seat| seat.part == member.name);
+    let pid = seat.filter(|seat| !seat.dead).and_then(|seat| seat.pid);
+    if let Some(pid) = pid.or(member.pid.filter(|_| is_there(member))) {
+        process::end_gently(pid, SWEEP_LIMIT);
+    }
+    if let Some(seat) = seat.filter(|_| !keep_pane) {
+        let _ = room.clear(&seat.pane);
+    }
+    if let Some(own) = own {
+        process::end_leftovers(&mark_of(own), SWEEP_LIMIT);
     }
 }
 
@@ -462,7 +472,8 @@ fn out_of_reach(all: &mut Supervisor<'_>, member: &Member) -> Result<(), Halt> {
 
 /// What the vendors call the conversations of the others.
 fn taken(all: &Supervisor<'_>, me: &str) -> Vec<String> {
-    let members = all.state().crew.iter().flat_map(|crew| &crew.members);
+    let crew = all.state().crew.iter();
+    let members = crew.flat_map(|crew| crew.members.iter().chain(&crew.former));
     members.filter(|one| one.name != me).filter_map(|one| one.vendor_session.clone()).collect()
 }
 

@@ -34,19 +34,20 @@ use super::{
 };
 use crate::{launch::Worker, worktree::ensure};
 
-/// How everybody would come back, a line each, as far as that can be told now.
+/// How everybody would come back, each with its name, as far as that can be told now.
 #[must_use]
 pub fn plan(
     session: &Session,
     raised: &CrewRaised,
     room: Option<&Room>,
     world: &World,
-) -> Vec<String> {
+) -> Vec<(String, String)> {
     let Some(crew) = &session.state().crew else { return Vec::new() };
     let seats = room.and_then(|room| room.seats().ok()).unwrap_or_default();
     let there = |member: &Member| seats.iter().any(|seat| seat.part == member.name && !seat.dead);
     let places = raised.roster.places();
-    let mut lines: Vec<String> = Vec::new();
+    let way = |spec: &Spec, member: &Member| way_back(session, raised, spec, member, world);
+    let mut ways: Vec<(String, String)> = Vec::new();
     for member in &crew.members {
         let spec = raised.roster.spec(&member.role);
         let how = match spec.filter(|_| keeps(&places, member)) {
@@ -55,19 +56,38 @@ pub fn plan(
                 "still there: adopted as it is"
             }
             Some(_) if chair::is_there(member) => "runs out of reach: left alone",
-            Some(spec) if remembers(spec, member, world) => match was_cut_off(session, member) {
-                true => "by its vendor's own resume, and told to go on",
-                false => "by its vendor's own resume",
-            },
-            Some(_) if !has_begun(session, member) => "new",
-            Some(spec) if !sits(raised, spec) => "goes on where it was",
-            Some(_) => "its conversation is gone: told what is known of it",
+            Some(spec) => way(spec, member),
         };
-        lines.push(format!("{}  {how}", member.name));
+        ways.push((member.name.clone(), how.to_owned()));
     }
-    let joins = places.iter().filter(|place| crew.member(&place.member).is_none());
-    lines.extend(joins.map(|place| format!("{}  new in segue.toml", place.member)));
-    lines
+    for place in places.iter().filter(|place| crew.member(&place.member).is_none()) {
+        let before = crew.former(&place.member).zip(raised.roster.spec(&place.spec));
+        let how = match before.filter(|(member, _)| has_begun(session, member)) {
+            Some((member, spec)) => format!("back in the crew: {}", way(spec, member)),
+            None => "new in segue.toml".to_owned(),
+        };
+        ways.push((place.member.clone(), how));
+    }
+    ways
+}
+
+/// How one comes back that is not there.
+fn way_back(
+    session: &Session,
+    raised: &CrewRaised,
+    spec: &Spec,
+    member: &Member,
+    world: &World,
+) -> &'static str {
+    match () {
+        () if remembers(spec, member, world) => match was_cut_off(session, member) {
+            true => "by its vendor's own resume, and told to go on",
+            false => "by its vendor's own resume",
+        },
+        () if !has_begun(session, member) => "new",
+        () if !sits(raised, spec) => "goes on where it was",
+        () => "its conversation is gone: told what is known of it",
+    }
 }
 
 /// Whether a member of a role that is in the roster stays: whoever was added by hand is in no group.
@@ -100,7 +120,7 @@ fn was_cut_off(session: &Session, member: &Member) -> bool {
     })
 }
 
-fn own_session(session: &Session, member: &Member) -> Option<Session> {
+pub(super) fn own_session(session: &Session, member: &Member) -> Option<Session> {
     let dir = session.dir().join(MEMBERS).join(&member.name);
     Session::open(Arc::clone(session.disk()), &dir).ok()
 }
@@ -119,12 +139,6 @@ impl Watcher<'_, '_> {
         let gone = |one: &&Member| crew.roster().spec(&one.role).is_none() || !keeps(&places, one);
         for member in crew.members.iter().filter(gone) {
             self.members.insert(member.name.clone(), At::Nowhere);
-            if let Some(room) = &self.room {
-                let seats = room.seats().unwrap_or_default();
-                for seat in seats.iter().filter(|seat| seat.part == member.name) {
-                    let _ = room.clear(&seat.pane);
-                }
-            }
             self.remove(&crew, &member.name)?;
         }
         let Some(crew) = self.crew() else { return Ok(()) };
@@ -390,7 +404,9 @@ pub(super) fn first_words(
     if member.prompted > 0 && order.is_none() {
         return Ok(());
     }
-    let id = format!("{PROMPT}{}", &hash(&[CREW, &about, order.unwrap_or("0")])[..16]);
+    // One that was taken out of the crew before it was told is told again, when it is back.
+    let nth = all.state().seq.to_string();
+    let id = format!("{PROMPT}{}", &hash(&[CREW, &about, order.unwrap_or(&nth)])[..16]);
     match prompt(crew, &around.name, member, &file, &session) {
         Ok(text) => say(all, &id, &member.name, &text),
         Err(why) => all.warn(format!("{}: {why}", member.name)),

@@ -10,7 +10,7 @@ use segue_core::{
 use segue_journal::inbox;
 use segue_runner::{Halt, Supervisor, supervisor::stop};
 
-use super::{At, End, Watcher, join};
+use super::{At, End, Watcher, chair, join};
 use crate::keep;
 
 impl Watcher<'_, '_> {
@@ -94,7 +94,7 @@ impl Watcher<'_, '_> {
                     ended(&mut self.all, name, "restarted")?;
                 }
                 _ => {
-                    ended(&mut self.all, name, "restarted")?;
+                    self.end_unplaced(member, "restarted", true)?;
                     let at = self.place(crew, member)?;
                     self.members.insert(name.to_owned(), at);
                 }
@@ -120,14 +120,23 @@ impl Watcher<'_, '_> {
         match (self.members.get_mut(&member.name), &self.room) {
             (Some(At::Terminal(chair)), Some(room)) => {
                 chair.end(&mut self.all, room, member, why, false)?;
-                chair.close(self.around.number, member)
+                chair.close(self.around.number, member, why)
             }
             (Some(At::Loop(headless)), _) => {
                 headless.end(&mut self.all, member)?;
                 ended(&mut self.all, &member.name, why)
             }
-            _ => Ok(()),
+            _ => self.end_unplaced(member, why, false),
         }
+    }
+
+    /// Ends one whom nobody can watch over: it may run all the same.
+    fn end_unplaced(&mut self, member: &Member, why: &str, keep_pane: bool) -> Result<(), Halt> {
+        let own = join::own_session(self.all.session().session(), member);
+        if let Some(room) = &self.room {
+            chair::end_program(room, member, own.as_ref(), keep_pane);
+        }
+        ended(&mut self.all, &member.name, why)
     }
 
     /// Ends everybody. All of it can be brought back. That it is to be done is recorded before.

@@ -15,6 +15,9 @@ use segue_runner::{Halt, Supervisor};
 
 use super::PACKET;
 
+/// How many lines of a screen are kept as the answer of a command that keeps no record.
+const SEEN_LINES: usize = 40;
+
 /// Records what is new in a conversation. `over`: nothing more comes for the last turn, and why.
 pub(crate) fn conversation(
     member: &mut Supervisor<'_>,
@@ -58,13 +61,16 @@ pub(crate) fn told(
     start(member, id, place, prompt, messages)
 }
 
-/// Records what was seen at the end of a turn.
-pub(crate) fn answered(member: &mut Supervisor<'_>, seen: &str) -> Result<(), Halt> {
+/// Records what the screen of such a one shows at the end of a turn.
+pub(crate) fn answered(member: &mut Supervisor<'_>, screen: &str) -> Result<(), Halt> {
     if !member.state().turn.open {
         return Ok(());
     }
-    if !seen.trim().is_empty() {
-        wrote(member, seen)?;
+    // A screen that is not full ends with lines that nobody has written on.
+    let lines: Vec<&str> = screen.trim_end().lines().collect();
+    let seen = lines[lines.len().saturating_sub(SEEN_LINES)..].join("\n");
+    if !seen.is_empty() {
+        wrote(member, seen.trim())?;
     }
     member.end_turn(Outcome::Finished)
 }
@@ -138,4 +144,28 @@ fn texts(member: &Supervisor<'_>) -> Result<usize, Halt> {
         }
     }
     Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crew::testing::Scene;
+
+    #[test]
+    fn the_last_that_stands_on_a_screen_is_the_answer_wherever_it_stands() {
+        let mut scene = Scene::new("[[agents]]\nid = \"coder\"\nagent = \"claude\"\n");
+        let mut answer = |screen: &str| {
+            told(&mut scene.all, "coder", "What is it?", Vec::new()).unwrap();
+            answered(&mut scene.all, screen).unwrap();
+            let Some(Body::TextWritten(wrote)) = scene.events("text.written").pop() else {
+                panic!("nothing was recorded");
+            };
+            scene.all.session().session().text(&wrote.text).unwrap()
+        };
+        let blank = "\n".repeat(48);
+        assert_eq!(answer(&format!("it is 7\nREADY>{blank}")), "it is 7\nREADY>");
+        assert_eq!(answer(&format!("{blank}it is 8\nREADY>\n")), "it is 8\nREADY>");
+        let full: Vec<String> = (0..50).map(|line| line.to_string()).collect();
+        assert_eq!(answer(&full.join("\n")), full[10..].join("\n"));
+    }
 }

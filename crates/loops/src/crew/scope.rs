@@ -13,9 +13,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use globset::{Glob, GlobSet, GlobSetBuilder};
+use globset::GlobSet;
 use segue_core::{
-    crew::Spec,
+    crew::{Spec, bounds as written},
     event::{ScopeBroken, ScopeClosed, ScopeOpened, WarningRaised},
     state::{Bounds, Crew, CrewMember as Member},
 };
@@ -100,14 +100,17 @@ impl Scope {
         let (Some(snapshots), Some(crew)) = (&self.snapshots, &all.state().crew) else {
             return Ok(None);
         };
-        let Ok((_, changes, _)) = snapshots.differs(&bounds.base, 1000) else { return Ok(None) };
+        // All of them: only what is shown has an end.
+        let Ok((_, changes, _)) = snapshots.differs(&bounds.base, usize::MAX) else {
+            return Ok(None);
+        };
         let below = member.cwd.strip_prefix(snapshots.top()).unwrap_or(Path::new(""));
         let outside = outside(crew, bounds);
         let told = |path: &Path| bounds.told.iter().any(|told| **told == *path.to_string_lossy());
         let paths: Vec<PathBuf> = changes
             .into_iter()
             .map(|change| change.path)
-            .filter(|path| outside(path.strip_prefix(below).unwrap_or(path)) && !told(path))
+            .filter(|path| outside(path.strip_prefix(below).ok()) && !told(path))
             .collect();
         if paths.is_empty() {
             return Ok(None);
@@ -142,32 +145,21 @@ fn bounds(all: &Supervisor<'_>, member: &str) -> Option<Bounds> {
     all.state().crew.as_ref()?.member(member)?.bounds.clone()
 }
 
-/// Which paths none of those at work may write. Whoever is in the roster no more may have been
-/// allowed anything.
-fn outside(crew: &Crew, bounds: &Bounds) -> impl Fn(&Path) -> bool + use<> {
+/// Which paths none of those at work may write; `None` is one that is not below their directory.
+/// Whoever is in the roster no more may have been allowed anything.
+fn outside(crew: &Crew, bounds: &Bounds) -> impl Fn(Option<&Path>) -> bool + use<> {
     let spec = |role: &str| crew.roster().spec(role);
     let allowed: Vec<Option<GlobSet>> =
         bounds.with.iter().map(|(_, role)| globs(&spec(role)?.write)).collect();
     move |path| {
-        allowed.iter().all(|globs| globs.as_ref().is_some_and(|globs| !globs.is_match(path)))
+        let allows = |globs: &GlobSet| path.is_some_and(|path| globs.is_match(path));
+        allowed.iter().all(|globs| globs.as_ref().is_some_and(|globs| !allows(globs)))
     }
 }
 
-/// A path means all that is below it.
+/// `None` for whoever may write anywhere.
 fn globs(words: &[String]) -> Option<GlobSet> {
-    if words.is_empty() {
-        return None;
-    }
-    let mut set = GlobSetBuilder::new();
-    for word in words {
-        let word = word.trim_start_matches("./").trim_end_matches('/');
-        for text in [word.to_owned(), format!("{word}/**")] {
-            if let Ok(glob) = Glob::new(&text) {
-                set.add(glob);
-            }
-        }
-    }
-    set.build().ok()
+    if words.is_empty() { None } else { written::globs(words).ok() }
 }
 
 #[cfg(test)]
@@ -176,21 +168,6 @@ mod tests {
 
     use super::*;
     use crate::crew::testing::Scene;
-
-    #[test]
-    fn a_path_means_all_below_it_and_a_glob_what_it_says() {
-        let set = globs(&["src/".to_owned(), "docs/*.md".to_owned()]).unwrap();
-        for (path, inside) in [
-            ("src/a/b.rs", true),
-            ("src", true),
-            ("srcs/a.rs", false),
-            ("docs/a.md", true),
-            ("docs/a.txt", false),
-        ] {
-            assert_eq!(set.is_match(path), inside, "{path}");
-        }
-        assert!(globs(&[]).is_none());
-    }
 
     const PAIR: &str = "[[agents]]\nid = \"coder\"\nagent = \"claude\"\nwrite = [\"src\"]\n\
         enforce = true\n[[agents]]\nid = \"tester\"\nagent = \"claude\"\nwrite = [\"tests\"]\n";
@@ -280,5 +257,27 @@ mod tests {
         assert_eq!(broken(&scene).len(), 1);
         assert_eq!(broken(&scene)[0].paths, ["kept.txt", "out.txt"]);
         assert!(!broken(&scene)[0].undone && scene.project.join("out.txt").exists());
+    }
+
+    #[test]
+    fn what_is_not_below_their_directory_is_out_of_bounds_however_much_was_written() {
+        let mut scene = Scene::new(PAIR);
+        scene.repository();
+        scene.project.push("sub");
+        std::fs::create_dir(&scene.project).unwrap();
+        let mut member = scene.member("coder");
+        member.cwd.push("sub");
+        let crew = scene.all.state().crew.as_ref().unwrap();
+        let mut coder = Scope::new(crew.spec(&member).unwrap(), &member.cwd, "coder");
+        coder.begins(&mut scene.all, "coder").unwrap();
+        // Git names what is allowed first.
+        (0..1100).for_each(|number| write(&scene, &format!("src/{number}.rs")));
+        write(&scene, "zz.txt");
+        write(&scene, "../src/looks-alike.rs");
+        coder.look(&mut scene.all, &member, true).unwrap();
+        assert_eq!(broken(&scene)[0].paths, ["src/looks-alike.rs", "sub/zz.txt"]);
+        assert!(broken(&scene)[0].undone);
+        assert!(scene.project.join("src/7.rs").exists() && !scene.project.join("zz.txt").exists());
+        assert!(!scene.project.join("../src/looks-alike.rs").exists());
     }
 }

@@ -23,11 +23,11 @@ use segue_runner::{
 };
 
 use super::{
-    Around,
+    Around, PACKET,
     bench::Start,
     brief,
     chair::{Chair, window_of},
-    mail, mark_of, post, say,
+    mail, mark_of, post, say, waits, withdraw,
 };
 
 /// How long a pane may take to ask for its order.
@@ -91,11 +91,7 @@ impl Chair {
             cwd: member.cwd.clone(),
         };
         // Before it is said that it starts like this: whoever comes after would not say it again.
-        match how {
-            How::Packet => brief(all, &mut self.own, member)?,
-            How::Resumed => cut_off(all, &self.own, member)?,
-            How::New | How::Unknown => {}
-        }
+        self.announce(all, member, how)?;
         all.commit(starting)?;
         let entry = if how == How::Resumed { Entry::Resumed } else { Entry::New };
         let agent = self.own.state().agent().to_owned();
@@ -118,6 +114,20 @@ impl Chair {
         }
         self.order = Some((order, Instant::now()));
         Ok(())
+    }
+
+    /// What it has to know of its earlier conversation in the one that it begins with.
+    fn announce(&self, all: &mut Supervisor<'_>, member: &Member, how: How) -> Result<(), Halt> {
+        match how {
+            How::Packet => {
+                withdraw(all, member, &[CUT_OFF])?;
+                brief(all, &self.own, member)
+            }
+            // Its own conversation may be one in which it has not been told of the one before.
+            How::Resumed if !waits(all, member, PACKET) => cut_off(all, &self.own, member),
+            How::New => withdraw(all, member, &[PACKET, CUT_OFF]),
+            How::Resumed | How::Unknown => Ok(()),
+        }
     }
 
     /// The conversation that it is started in, as far as that is known before; and whether its
@@ -307,5 +317,56 @@ fn layout(all: &Supervisor<'_>, member: &Member) -> &'static str {
         Some(Layout::Vertical) => "even-vertical",
         Some(Layout::Tiled) => "tiled",
         _ => "even-horizontal",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use segue_agents::vendor::World;
+    use segue_core::crew::Spec;
+
+    use super::*;
+    use crate::crew::{bench::Bench, record, scope::Scope, testing::Scene};
+
+    const ONE: &str = "[[agents]]\nid = \"coder\"\nagent = \"claude\"\n";
+
+    fn starts(chair: &Chair, scene: &mut Scene, how: How) -> Vec<String> {
+        let member = scene.member("coder");
+        chair.announce(&mut scene.all, &member, how).unwrap();
+        let starting = MemberStarting {
+            member: member.name,
+            how,
+            generation: member.generation + 1,
+            vendor_session: None,
+            command: String::new(),
+            cwd: member.cwd,
+        };
+        scene.all.commit(starting).unwrap();
+        let waiting = scene.all.state().bridge.waiting_for("coder");
+        waiting.map(|one| one.id.rsplit_once('-').unwrap().0.to_owned()).collect()
+    }
+
+    #[test]
+    fn what_is_said_first_is_of_the_conversation_that_it_begins_with_and_said_once() {
+        let (mut scene, own) = (Scene::new(ONE), Scene::new(ONE));
+        let mut own = own.all;
+        record::told(&mut own, "coder", "Mend the parser", Vec::new()).unwrap();
+        own.end_turn(Outcome::CutOff).unwrap();
+        let bench = Bench::command(&Spec::default(), None, World::default());
+        let chair = Chair::new(bench, own, Scope::default());
+        let nothing: [&str; 0] = [];
+
+        // It ends before it is told, again and again.
+        for _ in 0..3 {
+            assert_eq!(starts(&chair, &mut scene, How::Packet), ["packet"]);
+        }
+        // It has a conversation by now, and nothing was said in there.
+        assert_eq!(starts(&chair, &mut scene, How::Resumed), ["packet"]);
+        assert_eq!(starts(&chair, &mut scene, How::New), nothing);
+        assert_eq!(starts(&chair, &mut scene, How::Resumed), ["cut-off"]);
+        assert_eq!(starts(&chair, &mut scene, How::Packet), ["packet"]);
+        let dead = &scene.all.state().crew.as_ref().unwrap().dead;
+        let reasons: Vec<&str> = dead.iter().map(|one| one.reason.as_str()).collect();
+        assert_eq!(reasons, ["it began a new conversation"; 2]);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) struct Check {
 }
 
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
-    let dir = context.cwd.join(args.dir.as_deref().unwrap_or(Path::new(".")));
+    let dir = args.dir.as_ref().map_or_else(|| context.cwd.clone(), |dir| context.cwd.join(dir));
     let path = dir.join(FILE);
     if path.exists() {
         return Err(CommandError::usage(format!("{} is there already", path.display()))

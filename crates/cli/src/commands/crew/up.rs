@@ -8,6 +8,7 @@ use std::{
 use segue_agents::vendor::World;
 use segue_core::{
     Exit,
+    crew::Place,
     event::{CrewRaised, Doing},
     identity::LoopKind,
     state::{CrewMember as Member, Phase},
@@ -29,7 +30,7 @@ use super::{
 use crate::{
     commands::{
         attach::check as check_tmux,
-        run::{check_free, check_git, repo_of},
+        run::{check_commit, check_free, check_git, create_free, repo_of},
     },
     config::parse_duration,
     context::{Context, print, say, view_error},
@@ -153,7 +154,7 @@ fn there_already(context: &Context, args: &Args, found: &Found, name: &str) -> C
     }
     if args.dry_run {
         let raised = crew_of(&session)?.raised.clone();
-        return plan(context, &session, name, &raised).map(|()| Exit::Done);
+        return plan(context, &session, name, &raised, true).map(|()| Exit::Done);
     }
     match attend(context, found, &session)? {
         true => say(&format!("nobody watched over {name}: somebody does again")),
@@ -167,7 +168,7 @@ fn begin(context: &Context, args: &Args, sheet: Sheet, name: String) -> CommandR
     sheet::check_agents(context, &sheet.roster, &sheet.project)?;
     let Sheet { roster, project, file } = sheet;
     if roster.agents.iter().any(|spec| spec.enforce) {
-        check_git(&project)?;
+        check_commit(&project, "what is written out of bounds could not be undone")?;
     }
     if !args.headless {
         check_tmux(context)?;
@@ -176,10 +177,9 @@ fn begin(context: &Context, args: &Args, sheet: Sheet, name: String) -> CommandR
         check_git(&project)?;
     }
     if args.dry_run {
-        for place in roster.places() {
-            say(&format!("  {}  new", place.member));
-        }
-        return Ok(Exit::Done);
+        let new = |place: Place| (place.member, "new".to_owned());
+        let ways: Vec<_> = roster.places().into_iter().map(new).collect();
+        return tell(context, &name, &ways, true).map(|()| Exit::Done);
     }
     let count = roster.places().len();
     let new = NewSession {
@@ -192,14 +192,16 @@ fn begin(context: &Context, args: &Args, sheet: Sheet, name: String) -> CommandR
             format!("{name}: a crew of {count}"),
         )
     };
-    let (mut session, number) = context.home.create(new, &context.me(), &context.clock)?;
     let (headless, worktrees) = (args.headless, args.worktree);
     let branch = args.branch.clone();
     let home = Some(context.home.dir().to_owned());
     let tmux = (!headless).then(segue_runner::tmux::here);
     let raised = CrewRaised { roster, project, file, home, headless, tmux, worktrees, branch };
-    session.append(raised, Durability::Synced)?;
-    drop(session);
+    let number = create_free(context, Some(&name), || {
+        let (mut session, number) = context.home.create(new, &context.me(), &context.clock)?;
+        session.append(raised, Durability::Synced)?;
+        Ok(number)
+    })?;
     let found = context.find(Some(&number.to_string()))?;
     let session = found.open(&context.home)?;
     begin_watch(context, &found, &session)?;
@@ -224,7 +226,7 @@ pub(crate) fn resume(
     if !raised.headless {
         check_tmux(context)?;
     }
-    plan(context, &session, &name, &raised)?;
+    plan(context, &session, &name, &raised, args.dry_run)?;
     if args.dry_run {
         return Ok(Exit::Done);
     }
@@ -272,17 +274,37 @@ fn plan(
     session: &Session,
     name: &str,
     raised: &CrewRaised,
+    only: bool,
 ) -> Result<(), CommandError> {
     crew_of(session)?;
     let room = match raised.headless {
         true => None,
         false => room(session, name, &context.cwd).ok(),
     };
-    let lines = crew::plan(session, raised, room.as_ref(), &World::here());
+    let ways = crew::plan(session, raised, room.as_ref(), &World::here());
+    if !(only && context.json) {
+        let look = context.err();
+        say(&look.paint(Paint::Dim, &format!("↻ resume {name}")));
+    }
+    tell(context, name, &ways, only)
+}
+
+/// Each member and how it comes. `only`: this is all that was asked for.
+fn tell(
+    context: &Context,
+    name: &str,
+    ways: &[(String, String)],
+    only: bool,
+) -> Result<(), CommandError> {
+    if only && context.json {
+        let member = |(member, how): &(String, String)| json!({ "member": member, "how": how });
+        let plan: Vec<_> = ways.iter().map(member).collect();
+        context.print_json(&json!({ "name": name, "plan": plan }))?;
+        return Ok(());
+    }
     let look = context.err();
-    say(&look.paint(Paint::Dim, &format!("↻ resume {name}")));
-    for line in &lines {
-        say(&look.paint(Paint::Dim, &format!("  {line}")));
+    for (member, how) in ways {
+        say(&look.paint(Paint::Dim, &format!("  {member}  {how}")));
     }
     Ok(())
 }

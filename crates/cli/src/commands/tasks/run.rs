@@ -26,8 +26,8 @@ use crate::{
         go_on::{Request, go_on},
         pair::{Named, check_seats, listed, named},
         run::{
-            Begin, Manner, check_free, check_git, check_proof, fallback, launch_new, proof_secs,
-            repo_of, surroundings, workspace,
+            Begin, Manner, check_free, check_git, check_proof, create_free, fallback, launch_new,
+            proof_secs, repo_of, surroundings, workspace,
         },
         worker::{Wishes, hire},
     },
@@ -125,7 +125,9 @@ pub(crate) fn prep(context: &Context, args: Args) -> CommandResult {
     let mut watcher = Watcher::quiet(context);
     let interrupt = segue_runner::Interrupt::default();
     let around = surroundings(context, &config, &mut watcher, interrupt, Manner::default());
-    let (mut session, number) = launch::create(&context.home, new, &around)?;
+    let name = new.name.clone();
+    let (mut session, number) =
+        create_free(context, name.as_deref(), || Ok(launch::create(&context.home, new, &around)?))?;
     source.note(&mut session)?;
     drop(session);
     if context.json {
