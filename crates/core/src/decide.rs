@@ -127,7 +127,7 @@ pub fn next(state: &State) -> Next {
 /// Whether the worker has yet to say the word for "done".
 fn unfinished(state: &State) -> bool {
     let word = state.terms().is_some_and(|terms| terms.done.is_some());
-    word && state.review.done_in != state.turn.number
+    word && state.review.done_in != state.last_turn()
 }
 
 /// Whether the worker has yet to make its case.
@@ -155,10 +155,14 @@ fn judged(state: &State) -> Next {
     };
     let waiting = |name| state.bridge.waiting_for(name).any(|one| one.message.from == PERSON);
     let said = !state.is_part() && waiting(state.worker());
+    let lands = state.terms().is_some() && lacks(state, state.last_turn());
     match passed {
         false => Next::ReviewTurn,
+        // What passed is kept before anything else is asked for. Of a task, what a person has to say
+        // belongs to it: with its commit it is done.
+        true if lands && state.tasks.is_none() => Next::Commit,
         true if said => Next::MessageTurn,
-        true if state.terms().is_some() && has_branch(state) => Next::Commit,
+        true if lands => Next::Commit,
         true => Next::Finish,
     }
 }
@@ -167,18 +171,21 @@ fn judged(state: &State) -> Next {
 fn idle(state: &State) -> Next {
     let often = state.review.idle >= MOST_IDLE;
     let told = state.turn.cause == Some(Cause::Message);
-    match state.review.last_accepted().is_some() {
+    match state.review.accepted.last() {
         // What was accepted is what is there.
-        true if often || told => Next::Finish,
-        false if often => Next::Idle,
+        Some((turn, _)) if often || told => match lacks(state, *turn) {
+            true => Next::Commit,
+            false => Next::Finish,
+        },
+        None if often => Next::Idle,
         _ => Next::ReviewTurn,
     }
 }
 
-/// Whether there is a branch of the session's own that does not have the work yet.
-fn has_branch(state: &State) -> bool {
+/// Whether there is a branch of the session's own that does not have the work of a turn yet.
+fn lacks(state: &State, turn: u32) -> bool {
     let made = state.worktree.as_ref().is_some_and(|worktree| worktree.made);
-    made && state.review.committed_in != state.turn.number
+    made && state.review.committed_in < turn
 }
 
 /// What a crash left behind, in the three classes that a person wants to know.
@@ -377,6 +384,66 @@ mod tests {
         assert_eq!(journal.next(), Next::Prove);
         let journal = journal.with("", proved(ToolStatus::Done, Some(0)));
         assert_eq!(journal.next(), Next::Finish);
+    }
+
+    #[test]
+    fn what_passed_is_on_the_branch_before_anything_else_is_asked_for() {
+        use crate::event::{
+            MessageSent, ReviewStarted, VerdictGiven, WorkCommitted, WorktreeMade, WorktreePlanned,
+        };
+        let identity = serde_json::from_value(serde_json::json!({
+            "v": 1, "id": crate::SessionId::from_parts(1, 1), "created_at": "2026-01-01T00:00:00Z",
+            "repo": {"id": "r", "identity": "r"}, "workspace": "w", "loop": "pair",
+            "agent": "codex", "prompt": {"text": "go"}, "segue": "0",
+            "pair": {"reviewers": [{"name": "claude", "agent": "claude"}]},
+        }));
+        let turn = |journal: Journal, cause| {
+            journal
+                .with("", TurnStarted::new(Payload::inline("go"), cause))
+                .with("", TurnEnded::with(Outcome::Finished))
+        };
+        let reviewed = |journal: Journal, files| {
+            let (from, to) = (Some("a".to_owned()), Some("b".to_owned()));
+            let reviewers = vec!["claude".to_owned()];
+            let (iteration, files) = (1, Some(files));
+            journal.with("", ReviewStarted { iteration, reviewers, from, to, files })
+        };
+        let passed: VerdictGiven = serde_json::from_value(serde_json::json!({
+            "iteration": 1, "reviewer": "claude", "agent": "claude", "verdict": "pass",
+            "via": "tool", "concerns": [],
+        }))
+        .unwrap();
+        let committed = |journal: Journal| {
+            let (commit, branch) = ("c".to_owned(), "b".to_owned());
+            journal.with("", WorkCommitted { commit, branch, task: None, failed: None })
+        };
+        let (path, base) = ("/w".into(), "c".into());
+        let plan = WorktreePlanned { path, branch: "b".into(), base, repo: "/r".into() };
+        let message = || MessageSent {
+            from: PERSON.into(),
+            to: "codex".into(),
+            text: Payload::inline("and the docs"),
+        };
+        let mut journal = Journal::new();
+        journal.0.identity = Some(identity.unwrap());
+        let journal = journal.with("", plan).with("", WorktreeMade { path: "/w".into() });
+        let journal = reviewed(turn(journal, Cause::Person), 1).with("m1", message());
+        let journal = journal.with("", passed);
+        assert_eq!(journal.next(), Next::Commit);
+        // It was killed there, and a person wants something that changes nothing.
+        let mut other = Journal(journal.0.clone());
+        other.0.bridge.waiting.clear();
+        let other = reviewed(turn(other, Cause::Person), 0);
+        assert_eq!(other.next(), Next::ReviewTurn);
+        let other = reviewed(turn(other, Cause::Review), 0);
+        assert_eq!(other.next(), Next::Commit);
+        assert_eq!(committed(other).next(), Next::Finish);
+        // What was said to it comes next.
+        let journal = committed(journal);
+        assert_eq!(journal.next(), Next::MessageTurn);
+        let mut journal = turn(journal, Cause::Message);
+        journal.0.bridge.waiting.clear();
+        assert_eq!(reviewed(journal, 0).next(), Next::Finish);
     }
 
     #[test]

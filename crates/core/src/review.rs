@@ -155,6 +155,9 @@ pub struct Entry {
     /// The iteration in which it was not raised again by the one who had raised it.
     #[serde(default)]
     pub settled: Option<u32>,
+    /// The turn of the worker in which that was: iterations are counted anew with each task.
+    #[serde(default)]
+    pub settled_in: u32,
 }
 
 impl Entry {
@@ -280,6 +283,7 @@ impl Ledger {
                     turns: Vec::new(),
                     iterations: Vec::new(),
                     settled: None,
+                    settled_in: 0,
                 }
             }
         };
@@ -302,6 +306,7 @@ impl Ledger {
             let open = entry.settled.is_none() && entry.reviewer == reviewer;
             if open && entry.turns.last() != Some(&turn) {
                 entry.settled = Some(iteration);
+                entry.settled_in = turn;
             }
         }
     }

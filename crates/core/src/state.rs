@@ -283,10 +283,11 @@ impl State {
     }
 
     fn turn_started(&mut self, event: &Event, started: &TurnStarted) {
-        self.attempted(started.cause);
+        let number = event.turn.unwrap_or(self.turn.number + 1);
+        self.attempted(number, started.cause);
         self.bridge.reached(&started.messages);
         self.turn = Turn {
-            number: event.turn.unwrap_or(self.turn.number + 1),
+            number,
             agent: event.agent.clone().unwrap_or_default(),
             cause: Some(started.cause),
             question: event.id.clone(),

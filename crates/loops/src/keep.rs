@@ -297,7 +297,8 @@ pub(crate) fn last_text(
             Body::TextWritten(written) if event.turn == Some(turn) => {
                 return Ok(Some((session.text(&written.text)?, event.agent)));
             }
-            Body::TurnStarted(_) => break,
+            // Turns that a rewind left behind may lie between.
+            Body::TurnStarted(_) if event.turn <= Some(turn) => break,
             _ => {}
         }
     }

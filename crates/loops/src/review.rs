@@ -102,7 +102,7 @@ fn closing_verdict(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
 /// Notes that the worker's answer ends with the line that was agreed on.
 fn done_word(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
     let state = supervisor.state();
-    let turn = state.turn.number;
+    let turn = state.last_turn();
     let Some(signal) = state.terms().and_then(|terms| terms.done.clone()) else { return Ok(()) };
     if state.review.done_in == turn || state.turn.outcome != Some(Outcome::Finished) {
         return Ok(());
@@ -169,15 +169,17 @@ pub(crate) fn needs_files(state: &State) -> bool {
     reviewed || state.terms().is_some() && state.worktree.is_some()
 }
 
+/// Why a review can't be: nobody would see what has changed.
+fn unmade(why: &dyn std::fmt::Display) -> SessionStopped {
+    stop(Reason::Failed, format!("the diff can't be made, so nothing can be reviewed: {why}"))
+}
+
 /// Puts the worker's turn before the reviewers.
 pub(crate) fn start(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>) -> Result<(), Halt> {
     let state = supervisor.state();
     let first = || state.first_checkpoint.as_ref().and_then(|first| first.commit.clone());
     let from = state.review.last_accepted().map(str::to_owned).or_else(first);
     let to = state.checkpoint.as_ref().and_then(|last| last.commit.clone());
-    let unmade = |why: &dyn std::fmt::Display| {
-        stop(Reason::Failed, format!("the diff can't be made, so nothing can be reviewed: {why}"))
-    };
     // What nobody can see can't pass.
     let (Some(start), Some(end)) = (&from, &to) else {
         let why = match &from {
@@ -256,7 +258,7 @@ fn count(
     let state = supervisor.state();
     state.review.ledger.name(&name, &mut said.concerns);
     let iteration = state.round().map_or(0, |round| round.iteration);
-    let question = question(state.turn.number);
+    let question = question(state.last_turn());
     if !set_aside.is_empty() {
         let names = set_aside.join(" and ");
         supervisor.warn(format!(
@@ -325,7 +327,7 @@ fn sitting(
         render::question(case, &seat.name, &state.review.ledger, &letters, budget)
     })?;
     Ok(Sitting {
-        question: question(state.turn.number),
+        question: question(state.last_turn()),
         text,
         messages,
         worker: Some(worker),
@@ -356,18 +358,19 @@ fn case<T>(
         state.notes.prompts.iter().map(|asked| asked.what.clone()).collect();
     let points = round.and_then(|round| Some((round.from.as_ref()?, round.to.as_ref()?)));
     let (mut diff, mut files) = (None, Vec::new());
-    if let (Some((from, to)), Ok(snapshots)) = (points, shift.keeper.snapshots()) {
-        let unmade = |error: segue_workspace::SnapshotError| {
-            stop(Reason::Failed, format!("the diff can't be made: {error}"))
-        };
-        let (text, more) = snapshots.diff_text(from, to, MOST_DIFF).map_err(unmade)?;
+    if let Some((from, to)) = points {
+        // What nobody can see can't pass, also where it could be seen when the review began.
+        let snapshots = shift.keeper.snapshots().map_err(|why| unmade(&why))?;
+        let made = snapshots.diff_text(from, to, MOST_DIFF);
+        let (text, more) = made.map_err(|error| unmade(&error))?;
         diff = Some((String::from_utf8_lossy(&text).into_owned(), more));
-        let (changed, _) = snapshots.changes(from, to, MOST_FILES).map_err(unmade)?;
+        let listed = snapshots.changes(from, to, MOST_FILES);
+        let (changed, _) = listed.map_err(|error| unmade(&error))?;
         files = changed.iter().map(|one| one.path.to_string_lossy().into_owned()).collect();
     }
     let proof = last_proof(supervisor)?;
     let command = identity.and_then(|found| found.proof.as_deref()).unwrap_or_default();
-    let said = keep::last_text(session, state.turn.number)?.map(|(text, _)| text);
+    let said = keep::last_text(session, state.last_turn())?.map(|(text, _)| text);
     let said = said.unwrap_or_default();
     let statement = match &of_list {
         Some((_, case)) => case.as_str(),

@@ -35,6 +35,8 @@ pub struct Going<'a> {
     pub fresh: bool,
     /// Somebody else goes on.
     pub with: Option<&'a str>,
+    /// Somebody takes the place of a reviewer that is at its limit.
+    pub relieved: bool,
     /// It goes back to an earlier turn first.
     pub rewinds: bool,
     /// How the workspace stands.
@@ -101,9 +103,7 @@ pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
         }
     }
     let resets_at = state.stop.as_ref().and_then(|stop| stop.resets_at);
-    let goes_on = going.with.unwrap_or(state.agent());
-    let theirs = state.stopped_agent.as_deref() == Some(goes_on) && going.model.is_none();
-    if let Some(at) = resets_at.filter(|at| *at > going.now && theirs) {
+    if let Some(at) = resets_at.filter(|at| *at > going.now && is_held_up(state, going)) {
         let when = style::relative(at, going.now);
         line("limit", format!("resets {when}; --wait goes on then"));
     }
@@ -128,6 +128,16 @@ pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
         line("cap", format!("on {what}, reached already: raise it with {}", cap.flag()));
     }
     Plan { lines, done: certain.done, not_done: certain.not_done, unknown: certain.unknown }
+}
+
+/// Whether the one whose limit it was is needed to go on.
+fn is_held_up(state: &State, going: &Going<'_>) -> bool {
+    // A reviewer's limit stays a reviewer's, whoever works.
+    if state.stop.as_ref().is_some_and(|stop| stop.agent.is_some()) {
+        return !going.relieved;
+    }
+    let goes_on = going.with.unwrap_or(state.agent());
+    state.stopped_agent.as_deref() == Some(goes_on) && going.model.is_none()
 }
 
 fn crashed(state: &State) -> bool {

@@ -133,7 +133,7 @@ fn list(context: &Context, all: bool) -> CommandResult {
 fn is_done(state: &State) -> bool {
     match state.terms() {
         Some(terms) if terms.done.is_some() => {
-            state.review.done_in == state.turn.number && state.turn.number > 0
+            state.review.done_in == state.last_turn() && state.review.done_in > 0
         }
         _ => state.stop.as_ref().is_some_and(|stop| stop.reason == Reason::Done),
     }
@@ -261,6 +261,7 @@ fn verdicts(talk: &[Event]) -> Value {
             "agent": given.agent,
             "verdict": given.said.verdict,
             "concerns": given.said.concerns,
+            "set_aside": given.set_aside,
             "line": render::line(&given.said),
             "at": event.at,
         })),

@@ -153,7 +153,7 @@ fn planned(
 ) -> CommandResult {
     let selector = found.selector();
     let config = context.config()?;
-    let substitute = Substitute::of(context, &config, &session, &asked)?;
+    let substitute = Substitute::of(context, &config, &session, &selector, &asked)?;
     if substitute.is_some() {
         // They are for the reviewer: the worker is who it was.
         (asked.with, asked.model) = (None, None);
@@ -301,6 +301,7 @@ impl Going<'_> {
                 permission: permission.as_deref(),
                 fresh: asked.fresh || is_full(session),
                 with,
+                relieved: self.substitute.is_some(),
                 rewinds: back.is_some() || state.rewind.under_way.is_some(),
                 workspace_note: &self.note.text,
                 notes: &notes,

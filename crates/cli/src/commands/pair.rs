@@ -119,6 +119,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     check_proof(args.proof.as_deref())?;
+    if args.permission == Some(Permission::ReadOnly) {
+        return Err(CommandError::usage("a worker that may only read can change nothing")
+            .hint("segue run AGENT \"…\" --permission read-only asks one agent"));
+    }
     if let Some(selector) = args.run_id.map(|id| id.to_string()).or(args.session.clone()) {
         return resumed(context, args, &selector);
     }
@@ -132,10 +136,6 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let given = args.task.as_deref().or(args.prompt.as_deref());
     let prompt = prompt::read(context, given, args.prompt_file.as_deref(), "segue pair")?;
     let worker = worker(&config, &args)?;
-    if args.permission == Some(Permission::ReadOnly) {
-        return Err(CommandError::usage("a worker that may only read can change nothing")
-            .hint("segue run AGENT \"…\" --permission read-only asks one agent"));
-    }
     let seats = seats(&config, &args, &worker.agent)?;
     let done = done(&config, &args)?;
     let wishes =

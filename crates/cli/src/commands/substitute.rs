@@ -34,6 +34,7 @@ impl Substitute {
         context: &Context,
         config: &Config,
         session: &Session,
+        selector: &str,
         asked: &Request,
     ) -> Result<Option<Self>, CommandError> {
         let at_limit = session.state().stop.as_ref().filter(|stop| stop.reason == Reason::Limit);
@@ -49,6 +50,8 @@ impl Substitute {
             return Err(CommandError::usage(format!("{to} is the reviewer that is at its limit")));
         }
         // Nobody is let go for someone who can't come.
+        let named = asked.model.as_deref().or_else(|| config.get("model"));
+        check_limit(context, selector, asked, &to, named)?;
         let wishes = Wishes { model: asked.model.as_deref(), ..Wishes::default() };
         let (model, worker) = hire(context, config, &to, wishes)?;
         worker.check_price(session.state().caps.overridden_by(asked.caps))?;
@@ -90,6 +93,21 @@ impl Substitute {
     }
 }
 
+/// Who is known to be at its limit does not help, unless that is what is wanted.
+fn check_limit(
+    context: &Context,
+    selector: &str,
+    asked: &Request,
+    to: &str,
+    model: Option<&str>,
+) -> Result<(), CommandError> {
+    let limit = context.home.limit_of(&limit_key(to, model), context.now());
+    match limit.filter(|_| !asked.now && !asked.wait) {
+        Some(limit) => Err(still_limited(context, to, limit.resets_at, selector)),
+        None => Ok(()),
+    }
+}
+
 /// The hand-off that is asked for, if it is one.
 pub(crate) fn change(
     context: &Context,
@@ -113,10 +131,7 @@ pub(crate) fn change(
     }
     let model = asked.model.as_deref().or_else(|| state.first_model(&to));
     let model = model.or_else(|| config.get("model"));
-    let limit = context.home.limit_of(&limit_key(&to, model), context.now());
-    if let Some(limit) = limit.filter(|_| !asked.now && !asked.wait) {
-        return Err(still_limited(context, &to, limit.resets_at, selector));
-    }
+    check_limit(context, selector, asked, &to, model)?;
     let from = state.agent().to_owned();
     let why = || match &state.stop {
         Some(stop) => stop.message.clone(),

@@ -68,6 +68,11 @@ fn what_is_alike_is_apart_and_what_is_settled_stays_so() {
     let aside: Vec<&Value> = given.iter().map(|one| &one["set_aside"]).collect();
     let none = Value::Null;
     assert_eq!(aside, [&none, &none, &none, &json!(["C1"]), &json!(["C1"])]);
+    // Whoever looks sees that it is not all that the reviewer said.
+    let shown = segue(&env, &["bridge", "1"]).stdout;
+    assert!(shown.contains("native-2  pass (C1 set aside)"), "{shown}");
+    let listed = json(&segue(&env, &["bridge", "1", "--json"]).stdout);
+    assert_eq!(listed["verdicts"][4]["set_aside"], json!(["C1"]));
     assert_eq!(verdicts(&env).pop(), Some(verdict(5, "native-2", "pass")));
     assert_eq!(questions(&env, "native-2").last().unwrap(), "review-5:settled");
     let told = |turn: usize| {
@@ -90,6 +95,27 @@ fn what_is_alike_is_apart_and_what_is_settled_stays_so() {
         "{}",
         asked[2]
     );
+}
+
+#[test]
+fn an_answer_that_cannot_be_read_settles_nothing() {
+    let empty = concern("There is no test for the empty list in add", "a.rs:1");
+    let prose = "[[reply]]\ntext = \"It looks fine to me.\"\n".repeat(2);
+    let reviewer = [objection(&[&empty]), prose, objection(&[&empty]), PASS.to_owned()].concat();
+    let (env, mut args) = pair(&[&reviewer]);
+    args[3] = model(&env, "worker", &writer(&["a", "b", "c", "d"]));
+    let output = run(&env, &args, &[]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let given = data(&env, 1, "verdict.given");
+    let named: Vec<Vec<&str>> = given.iter().map(ids).collect();
+    assert_eq!(named, [vec!["C1"], vec!["C2"], vec!["C1"], vec![]]);
+    let asked = questions(&env, "native-2");
+    assert_eq!(asked, ["review-1", "review-2", "review-2:again", "review-3", "review-4"]);
+    let told = |turn: usize| {
+        data(&env, 1, "turn.started")[turn]["prompt"]["text"].as_str().unwrap().to_owned()
+    };
+    assert!(told(2).contains("### C1 ") && !told(2).contains("settled"), "{}", told(2));
+    assert!(told(3).contains("ESCALATED: raised 2 times"), "{}", told(3));
 }
 
 #[test]
@@ -144,6 +170,91 @@ fn after_a_rewind_the_diff_begins_at_what_is_accepted_there() {
     // All of it is there again when it is taken back.
     let output = segue(&env, &["rewind", "1", "--undo"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
+}
+
+#[test]
+fn what_was_said_of_a_turn_that_was_left_behind_is_not_said_of_the_one_that_is_back() {
+    let (env, mut args) = pair(&[&[PASS, FAIL, PASS, PASS].concat()]);
+    let works = |files: &[&str]| model(&env, "worker", &writer(files));
+    args[3] = works(&["good", "bad"]);
+    assert_eq!(run(&env, &args, &["--worktree"]).status, 0);
+    let output = segue(&env, &["resume", "1", "More", "--max-iterations", "1"]);
+    assert_eq!(output.status, 3, "{}", output.stderr);
+    assert_eq!(segue(&env, &["rewind", "1", "--turn", "1"]).status, 0);
+    works(&["good", "better"]);
+    let output = segue(&env, &["resume", "1", "In another way"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(segue(&env, &["rewind", "1", "--undo"]).status, 0);
+    let committed = data(&env, 1, "work.committed").len();
+    works(&["good", "bad", "mended"]);
+    let output = segue(&env, &["resume", "1", "--max-iterations", "3"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    // The old verdict stands: it is mended, and what is reviewed then is all of it.
+    let words: Vec<String> = verdicts(&env).into_iter().map(|(_, _, word)| word).collect();
+    assert_eq!(words, ["pass", "fail", "pass", "pass"]);
+    assert_eq!(verdicts(&env)[3].0, 2);
+    assert_eq!(data(&env, 1, "turn.started").last().unwrap()["cause"], "review");
+    let asked = prompts(&env, "native-2").pop().unwrap();
+    assert!(asked.contains("+of bad") && asked.contains("+of mended"), "{asked}");
+    assert!(!asked.contains("of better"), "{asked}");
+    assert_eq!(data(&env, 1, "work.committed").len(), committed + 1);
+    let branch = "segue/1-write-greet-sh";
+    let tree = env.git(&["ls-tree", "--name-only", branch]).unwrap().stdout;
+    assert_eq!(tree, "bad\nbase.txt\ngood\nmended\n");
+}
+
+#[test]
+fn a_review_that_was_broken_off_and_left_behind_is_asked_for_again_when_it_is_back() {
+    let slow = PASS.replace("[[reply]]", "[[reply]]\ndelay_ms = 60000");
+    let (env, mut args) = pair(&[&format!("{PASS}{slow}")]);
+    let works = |files: &[&str]| model(&env, "worker", &writer(files));
+    args[3] = works(&["good", "bad"]);
+    assert_eq!(run(&env, &args, &[]).status, 0);
+    let child = start(&mut env.command(["resume", "1", "More"]));
+    until("the review", || theirs(&env, "native-2", "model.called").len() == 2);
+    signal(&child, Signal::KILL);
+    finish(child);
+    assert_eq!(segue(&env, &["rewind", "1", "--turn", "1"]).status, 0);
+    works(&["good", "better"]);
+    model(&env, "reviewer-0", &format!("{PASS}{PASS}{FAIL}{PASS}"));
+    let output = segue(&env, &["resume", "1", "In another way"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(segue(&env, &["rewind", "1", "--undo"]).status, 0);
+    works(&["good", "bad", "mended"]);
+    let output = segue(&env, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let asked = questions(&env, "native-2");
+    assert_eq!(asked, ["review-1", "review-2", "review-3", "review-2", "review-4"]);
+    let asked = &prompts(&env, "native-2")[3];
+    assert!(asked.contains("+of bad") && !asked.contains("better"), "{asked}");
+    assert!(asked.contains("It is there."), "what the worker says of its work: {asked}");
+    let words: Vec<String> = verdicts(&env).into_iter().map(|(_, _, word)| word).collect();
+    assert_eq!(words, ["pass", "pass", "fail", "pass"]);
+}
+
+#[test]
+fn what_passed_is_on_its_branch_also_where_a_message_waits_for_the_worker() {
+    let slow = PASS.replace("[[reply]]", "[[reply]]\ndelay_ms = 60000");
+    let (env, mut args) = pair(&[&slow]);
+    let idle = "[[reply]]\ntext = \"There is nothing to do.\"\nrepeat = true\n";
+    args[3] = model(&env, "worker", &format!("{}{idle}", writer(&["a"])));
+    args.push("--worktree".to_owned());
+    let child = start(&mut env.command(&args));
+    until("the review", || !theirs(&env, "native-2", "model.called").is_empty());
+    assert_eq!(segue(&env, &["bridge", "1", "send", "worker", "Well done"]).status, 0);
+    until("the message", || data(&env, 1, "message.sent").len() == 1);
+    signal(&child, Signal::KILL);
+    finish(child);
+    model(&env, "reviewer-0", PASS);
+    let output = segue(&env, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let turns = data(&env, 1, "turn.started");
+    assert_eq!((turns.len(), &turns[1]["cause"]), (2, &json!("message")));
+    assert_eq!(data(&env, 1, "work.committed").len(), 1);
+    let branch = "segue/1-write-greet-sh";
+    assert_eq!(env.git(&["show", &format!("{branch}:a")]).unwrap().stdout, "of a\n");
+    let body = env.git(&["log", "-1", "--format=%b", branch]).unwrap().stdout;
+    assert!(body.starts_with("Reviewed-by: native-2 pass (iteration 1)\n"), "{body}");
 }
 
 #[test]
@@ -212,6 +323,26 @@ text = "Done."
 }
 
 #[test]
+fn a_review_without_a_diff_does_not_go_on() {
+    let slow = PASS.replace("[[reply]]", "[[reply]]\ndelay_ms = 60000");
+    let (env, args) = pair(&[&slow]);
+    let child = start(&mut env.command(&args));
+    until("the review", || !theirs(&env, "native-2", "model.called").is_empty());
+    signal(&child, Signal::KILL);
+    finish(child);
+    model(&env, "reviewer-0", PASS);
+    let nothing = env.path("nothing");
+    fs::create_dir(&nothing).unwrap();
+    let output = finish(start(env.command(["resume", "1"]).env("PATH", &nothing)));
+    assert_eq!(output.status, 1, "{}", output.stderr);
+    assert!(output.stderr.contains("the diff can't be made"), "{}", output.stderr);
+    assert_eq!((show(&env, "1")["status"].as_str(), verdicts(&env)), (Some("failed"), vec![]));
+    let output = segue(&env, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(verdicts(&env), [verdict(1, "native-2", "pass")]);
+}
+
+#[test]
 fn the_caps_are_those_of_all_reviewers_together() {
     let look = "[[reply]]\nusage = { input = 1000, output = 0 }\ntools = [{ name = \"glob\", input = { pattern = \"*\" } }]\n";
     let reviewer = format!("{}{PASS}", look.repeat(20));
@@ -263,6 +394,9 @@ fn a_pair_that_goes_on_takes_the_same_words_as_a_new_one() {
     let output = segue(&env, &["pair", "--run-id", "1", "--no-worktree"]);
     assert_eq!(output.status, 2);
     assert!(output.stderr.contains("--no-worktree is for a new pair"), "{}", output.stderr);
+    let output = segue(&env, &["pair", "--run-id", "1", "Five", "--permission", "read-only"]);
+    assert_eq!(output.status, 2);
+    assert!(output.stderr.contains("may only read"), "{}", output.stderr);
 }
 
 #[test]
@@ -299,6 +433,19 @@ fn another_one_reviews_in_the_place_of_one_at_its_limit() {
     assert_eq!(same.status, 2, "{}", same.stderr);
     let plan = segue(&env, &["resume", "1", "--with", other, "--dry-run"]);
     assert!(plan.stderr.contains("takes the place of native-2"), "{}", plan.stderr);
+    assert!(!plan.stderr.contains("--wait"), "nobody has to: {}", plan.stderr);
+    // Who is at its own limit is no help.
+    let known = env.home().join("limits.json");
+    let before = fs::read_to_string(&known).unwrap();
+    let limit = json!({
+        "agent": other, "message": "busy", "hit_at": "2020-01-01T00:00:00Z",
+        "resets_at": "2100-01-01T00:00:00Z",
+    });
+    fs::write(&known, json!({ "v": 1, "limits": [limit] }).to_string()).unwrap();
+    let limited = segue(&env, &["resume", "1", "--with", other]);
+    assert_eq!(limited.status, 3, "{}", limited.stderr);
+    assert!(limited.stderr.contains("is at its limit"), "{}", limited.stderr);
+    fs::write(&known, before).unwrap();
     let output = segue(&env, &["resume", "1", "--with", other]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     assert_eq!(verdicts(&env), [verdict(1, "native-2", "pass")]);

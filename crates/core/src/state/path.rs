@@ -240,7 +240,9 @@ impl State {
         if let Some(before) = taken_back {
             self.vendors = before.vendors;
             if let Some(review) = before.review {
-                self.review = *review;
+                // What was spent since is spent.
+                let reviewers = std::mem::take(&mut self.review.reviewers);
+                self.review = Review { reviewers, ..*review };
             }
         }
         for vendor in &mut self.vendors {

@@ -12,12 +12,15 @@ use crate::{
         VerdictSubmitted,
     },
     identity::LoopKind,
-    review::{Ledger, Said, Terms},
+    review::{Ledger, Said, Terms, UNREADABLE},
     usage::{Micros, Usage},
 };
 
 /// The most messages that wait for their recipients.
 pub const MOST_WAITING: usize = 256;
+
+/// The most attempts that are told apart.
+const MOST_ATTEMPTS: usize = 256;
 
 /// How often the worker was asked, what was said to it, and by whom.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +28,10 @@ pub struct Review {
     /// Which attempt at the task the worker is at, from 1 on.
     #[serde(default)]
     pub iteration: u32,
-    /// How many of these belong to attempts that have ended: the caps count from there.
+    /// In which turn each attempt began, and which it was: of many the last ones.
+    #[serde(default)]
+    pub attempts: Vec<(u32, u32)>,
+    /// How many iterations belong to attempts that have ended: the caps count from there.
     #[serde(default)]
     pub before: u32,
     /// How often the reviewers were asked since.
@@ -198,14 +204,18 @@ impl State {
     /// The last review, where it is of the last turn.
     #[must_use]
     pub fn round(&self) -> Option<&Round> {
-        self.review.round.as_ref().filter(|round| round.turn == self.turn.number)
+        self.review.round.as_ref().filter(|round| round.turn == self.last_turn())
     }
 
     pub(super) fn apply_to_review(&mut self, event: &Event) {
-        let turn = event.turn.unwrap_or(self.turn.number);
+        // After a rewind that was taken back, that is not the one that began last.
+        let turn = self.last_turn();
         match &event.body {
             Body::ReviewStarted(started) => self.review_began(turn, started),
-            Body::VerdictSubmitted(said) => self.review.submitted = Some((turn, said.clone())),
+            Body::VerdictSubmitted(said) => {
+                let turn = event.turn.unwrap_or(self.turn.number);
+                self.review.submitted = Some((turn, said.clone()));
+            }
             Body::VerdictGiven(given) => self.judged(turn, given),
             Body::ReviewerStopped(stopped) => self.reviewer_spent(stopped),
             Body::DoneSignalled(_) => self.review.done_in = turn,
@@ -277,7 +287,10 @@ impl State {
         for concern in &given.said.concerns {
             review.ledger.raise(&given.reviewer, turn, given.iteration, concern);
         }
-        review.ledger.settle(&given.reviewer, turn, given.iteration);
+        // An answer that can't be read does not say what is met.
+        if !given.said.concerns.iter().any(|concern| concern.category == UNREADABLE) {
+            review.ledger.settle(&given.reviewer, turn, given.iteration);
+        }
     }
 
     /// The sums of a reviewer take the place of those that were told before.
@@ -305,7 +318,9 @@ impl State {
     pub(super) fn forget_reviews(&mut self, to_turn: u32) {
         let kept: u32 = self.path().iter().map(|span| span.to - span.from + 1).sum();
         let review = &mut self.review;
-        review.iteration = review.iteration.min(kept);
+        review.attempts.retain(|(turn, _)| *turn <= to_turn);
+        let attempt = review.attempts.last().map(|(_, iteration)| *iteration);
+        review.iteration = attempt.unwrap_or(review.iteration.min(kept));
         review.round = review.round.take().filter(|round| round.turn <= to_turn);
         review.accepted.retain(|(turn, _)| *turn <= to_turn);
         review.idle = 0;
@@ -316,14 +331,14 @@ impl State {
             let raised = entry.turns.iter().filter(|turn| **turn <= to_turn).count();
             entry.turns.truncate(raised);
             entry.iterations.truncate(raised);
-            entry.settled = entry.settled.filter(|iteration| *iteration <= review.iteration);
+            entry.settled = entry.settled.filter(|_| entry.settled_in <= to_turn);
         }
         review.ledger.entries.retain(|entry| !entry.turns.is_empty());
         review.ledger.verdicts.retain(|said| said.turn <= to_turn);
     }
 
     /// A turn of the worker begins: another attempt, or the rest of the one under way.
-    pub(super) fn attempted(&mut self, cause: Cause) {
+    pub(super) fn attempted(&mut self, turn: u32, cause: Cause) {
         let Some(terms) = self.terms() else { return };
         if !cause.is_another_attempt() {
             return;
@@ -332,8 +347,9 @@ impl State {
         let whole = self.tasks.is_some();
         // Of a task the diff is always the whole one.
         if let Some(round) = self.round().filter(|round| !whole && round.passes(terms)) {
+            let known = self.review.accepted.last().is_some_and(|(turn, _)| *turn == round.turn);
             let point = round.to.clone().map(|commit| (round.turn, commit));
-            self.review.accepted.extend(point);
+            self.review.accepted.extend(point.filter(|_| !known));
         }
         // What a person asks for is another task.
         if cause == Cause::Person {
@@ -344,5 +360,154 @@ impl State {
             self.review.asked = 0;
         }
         self.review.iteration += 1;
+        if self.review.attempts.len() >= MOST_ATTEMPTS {
+            self.review.attempts.remove(0);
+        }
+        self.review.attempts.push((turn, self.review.iteration));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        Payload,
+        event::{Outcome, RewindFinished, RewindStarted, TurnEnded, TurnStarted},
+    };
+
+    struct Journal(State);
+
+    impl Journal {
+        fn new() -> Self {
+            let identity = json!({
+                "v": 1, "id": SessionId::from_parts(1, 1), "created_at": "2026-01-01T00:00:00Z",
+                "repo": {"id": "r", "identity": "r"}, "workspace": "w", "loop": "pair",
+                "agent": "codex", "prompt": {"text": "go"}, "segue": "0",
+                "pair": {"reviewers": [{"name": "claude", "agent": "claude"}]},
+            });
+            let identity = serde_json::from_value(identity).unwrap();
+            Self(State { identity: Some(identity), ..State::default() })
+        }
+
+        fn with(&mut self, body: impl Into<Body>) -> &mut Self {
+            let (seq, at) = (self.0.seq + 1, Timestamp::UNIX_EPOCH);
+            self.0.apply(&Event { seq, at, turn: None, agent: None, id: None, body: body.into() });
+            self
+        }
+
+        /// A turn, and what its reviewer objects to: names and categories.
+        fn round(&mut self, cause: Cause, concerns: &[(&str, &str)]) -> &mut Self {
+            self.with(TurnStarted::new(Payload::inline("go"), cause));
+            self.with(TurnEnded::with(Outcome::Finished));
+            let number = self.0.turn.number;
+            self.review(&format!("of-{number}")).verdict(concerns)
+        }
+
+        fn review(&mut self, to: &str) -> &mut Self {
+            self.with(ReviewStarted {
+                iteration: self.0.review.iteration,
+                reviewers: vec!["claude".to_owned()],
+                from: Some("base".to_owned()),
+                to: Some(to.to_owned()),
+                files: Some(1),
+            })
+        }
+
+        fn verdict(&mut self, concerns: &[(&str, &str)]) -> &mut Self {
+            let concerns: Vec<Value> = concerns
+                .iter()
+                .map(|(id, category)| {
+                    json!({ "id": id, "category": category, "concern": id, "evidence": "e", "next_step": "n" })
+                })
+                .collect();
+            let verdict = if concerns.is_empty() { "pass" } else { "fail" };
+            let given = json!({
+                "iteration": self.0.review.iteration, "reviewer": "claude", "agent": "claude",
+                "verdict": verdict, "via": "tool", "concerns": concerns,
+            });
+            let given: VerdictGiven = serde_json::from_value(given).unwrap();
+            self.with(given)
+        }
+
+        fn back(&mut self, to_turn: u32) -> &mut Self {
+            let path = Some(self.0.path_to(to_turn));
+            self.rewind(to_turn, path, false)
+        }
+
+        fn undo(&mut self) -> &mut Self {
+            let before = self.0.rewind.last.clone().unwrap();
+            self.rewind(before.to_turn, Some(before.path), true)
+        }
+
+        fn rewind(
+            &mut self,
+            to_turn: u32,
+            path: Option<Vec<crate::event::Span>>,
+            undo: bool,
+        ) -> &mut Self {
+            let safety = "refs/x".to_owned();
+            let cuts = Vec::new();
+            self.with(RewindStarted { to_turn, files: None, path, safety, cuts, undo });
+            self.with(RewindFinished { to_turn, files: 0 })
+        }
+
+        fn open(&self) -> Vec<&str> {
+            let open = self.0.review.ledger.open();
+            open.iter().map(|entry| entry.what.id.as_str()).collect()
+        }
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_settles_nothing() {
+        let mut journal = Journal::new();
+        journal.round(Cause::Person, &[("C1", "tests")]);
+        journal.round(Cause::Review, &[("C2", UNREADABLE)]);
+        assert_eq!(journal.open(), ["C1", "C2"]);
+        journal.round(Cause::Review, &[("C1", "tests")]);
+        assert_eq!(journal.open(), ["C1"]);
+        assert!(journal.0.review.ledger.open()[0].is_escalated());
+    }
+
+    #[test]
+    fn a_rewind_goes_back_to_what_was_open_there_and_to_that_iteration() {
+        let mut journal = Journal::new();
+        journal.round(Cause::Person, &[("C1", "tests")]).round(Cause::Review, &[]);
+        // Another task, with iterations of its own.
+        journal.round(Cause::Person, &[("C2", "docs")]).round(Cause::Review, &[]);
+        assert_eq!((journal.open().len(), journal.0.review.iteration), (0, 2));
+        journal.back(3);
+        // What was settled before is settled, and what was open is open.
+        assert_eq!((journal.open(), journal.0.review.iteration), (vec!["C2"], 1));
+        journal.undo();
+        assert_eq!((journal.open().len(), journal.0.review.iteration), (0, 2));
+        journal.back(1);
+        assert_eq!((journal.open(), journal.0.review.iteration), (vec!["C1"], 1));
+    }
+
+    #[test]
+    fn what_was_said_of_a_turn_is_so_again_when_a_rewind_is_taken_back() {
+        let mut journal = Journal::new();
+        journal.round(Cause::Person, &[]);
+        journal.round(Cause::Person, &[("C1", "tests")]);
+        journal.back(1);
+        assert_eq!(journal.0.round(), None, "the last review was of what was left behind");
+        journal.round(Cause::Person, &[]);
+        journal.undo();
+        let round = journal.0.round().unwrap();
+        assert_eq!((round.turn, &round.verdicts[0].1), (2, &Verdict::Fail));
+        assert_eq!(crate::decide::next(&journal.0), crate::decide::Next::ReviewTurn);
+        // What is reviewed now is the turn that it came back to.
+        journal.0.review.round = None;
+        journal.review("again").verdict(&[]);
+        assert_eq!(journal.0.round().map(|round| round.turn), Some(2));
+        journal.round(Cause::Person, &[]);
+        let accepted = [(1, "of-1".to_owned()), (2, "again".to_owned())];
+        assert_eq!(journal.0.review.accepted, accepted);
+        // The way back from there goes as far as it says.
+        journal.back(2);
+        assert_eq!(journal.0.review.accepted, accepted);
     }
 }

@@ -103,6 +103,6 @@ fn trailers(supervisor: &Supervisor<'_>) -> Vec<(&'static str, String)> {
         trailers.push(("Reviewed-by", format!("{verdicts} (iteration {iteration})")));
     }
     trailers.push((tasks::SESSION, session.id().to_string()));
-    trailers.push((tasks::TURN, state.turn.number.to_string()));
+    trailers.push((tasks::TURN, state.last_turn().to_string()));
     trailers
 }

@@ -15,9 +15,10 @@ impl Out<'_> {
         let dim = (Paint::Dim, "·");
         match &event.body {
             Body::ReviewStarted(started) => self.review_started(started),
-            Body::VerdictSubmitted(said) => self.verdict("", said),
+            Body::VerdictSubmitted(said) => self.verdict("", said, &[]),
             Body::VerdictGiven(given) => {
-                self.verdict(&format!("{}  ", sanitize(&given.reviewer)), &given.said);
+                let who = format!("{}  ", sanitize(&given.reviewer));
+                self.verdict(&who, &given.said, &given.set_aside);
             }
             Body::ReviewerStopped(stopped) => self.reviewer_stopped(stopped),
             Body::DoneSignalled(done) => {
@@ -64,15 +65,21 @@ impl Out<'_> {
         self.line(0, (Paint::Cyan, "◇"), &text);
     }
 
-    fn verdict(&mut self, who: &str, said: &VerdictSubmitted) {
+    fn verdict(&mut self, who: &str, said: &VerdictSubmitted, set_aside: &[String]) {
         let (paint, sign, word) = match said.verdict {
             Verdict::Pass => (Paint::Green, "✔", "pass"),
             _ => (Paint::Red, "✘", "fail"),
         };
         let summary = said.summary.as_deref().map(|text| format!(" · {}", sanitize(text)));
+        // It is not what the reviewer said.
+        let aside = match set_aside {
+            [] => String::new(),
+            names => format!(" ({} set aside)", sanitize(&names.join(" and "))),
+        };
         let text = [
             (Paint::Bold, who.to_owned()),
             (paint, word.to_owned()),
+            (Paint::Yellow, aside),
             (Paint::Plain, summary.unwrap_or_default()),
         ];
         self.line(2, (paint, sign), &text);

@@ -139,7 +139,8 @@ macro_rules! receivers {
     };
 }
 
-// All that have the tools, each in its own way of naming them and of telling what they answered.
+// Each has its own way of naming the tools and of telling what they answered. Copilot and Qwen Code over
+// ACP have them too, and are not among these.
 receivers! {
     claude_is_told_once: Claude;
     codex_is_told_once: Codex;
