@@ -163,7 +163,8 @@ fn a_damaged_session_is_never_all_pending_and_nothing_is_started_beside_it() {
             for command in [&["verify", "1"][..], &["verify", "1", "--repair"], &["resume", "1"]] {
                 let output = segue(&env, command);
                 assert_eq!(output.status, 1, "{what}: {}", output.stderr);
-                let hints = output.stderr.contains("--repair") || output.stderr.contains("<session>");
+                let hints =
+                    output.stderr.contains("--repair") || output.stderr.contains("<session>");
                 assert!(!hints, "{what}: {}", output.stderr);
             }
         }

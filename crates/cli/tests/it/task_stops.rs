@@ -29,6 +29,8 @@ struct Stop {
     /// What the worker has said already when it is resumed.
     before: String,
     resume: Vec<&'static str>,
+    /// What the evaluator says from then on.
+    judge: String,
 }
 
 impl Stop {
@@ -43,6 +45,7 @@ impl Stop {
             placeholder: false,
             before: String::new(),
             resume: Vec::new(),
+            judge: ACCEPT.to_owned(),
         }
     }
 
@@ -146,7 +149,12 @@ const REFUSES: &str = "text = \"I would rather not.\"\nrefuses = true";
 /// What the evaluator runs into, of which the task can't say that it failed.
 fn of_the_evaluator() -> Vec<Stop> {
     let three = || work(1, "one") + &work(2, "two") + &work(3, "three");
-    let evaluator = |word, reply| Stop { evaluator: evaluates(reply), ..Stop::new(word, three()) };
+    // It is asked again in the middle of a conversation.
+    let evaluator = |word, reply| Stop {
+        evaluator: evaluates(reply),
+        judge: evaluates(ACCEPTS),
+        ..Stop::new(word, three())
+    };
     vec![
         evaluator("step_cap", LOOKS).flags(&["--max-steps", "4"], &["--max-steps", "50"]),
         evaluator("looping", LOOKS),
@@ -188,8 +196,7 @@ fn check(stop: &Stop, in_hand: &str) {
 fn goes_on(env: &TestEnv, stop: &Stop, in_hand: &str, word: &str) {
     let rest = work(1, "one") + &stop.before + &work(2, "two") + &work(3, "three");
     model(env, "worker", &rest);
-    // It may be asked in the middle of a conversation.
-    model(env, "evaluator", &evaluates(ACCEPTS));
+    model(env, "evaluator", &stop.judge);
     let args: Vec<&str> = ["resume", "1"].iter().chain(&stop.resume).copied().collect();
     let output = segue(env, &args);
     assert_eq!(output.status, 0, "{word}: {}", output.stderr);
