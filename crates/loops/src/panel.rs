@@ -400,8 +400,12 @@ fn next(session: &Session, sitting: &Sitting) -> segue_journal::Result<Step> {
     if !is_about(state, sitting) {
         return Ok(ask(sitting.text.clone(), ""));
     }
-    if state.turn.open || decide::next(state) != Next::Finish {
-        return Ok(Step::GoOn);
+    match decide::next(state) {
+        _ if state.turn.open => return Ok(Step::GoOn),
+        Next::Finish => {}
+        // It would not answer, and that was a stop: now it is to be tried again.
+        Next::GiveUp => return Ok(ask(sitting.text.clone(), "")),
+        _ => return Ok(Step::GoOn),
     }
     let said = state.review.submitted.as_ref().filter(|(turn, _)| *turn == state.turn.number);
     let text = match said {
