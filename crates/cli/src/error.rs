@@ -101,6 +101,10 @@ impl From<segue_journal::Error> for CommandError {
                 Self::failed(format!("{}: the journal is missing", dir.join(JOURNAL).display()))
             }
             E::NotASession { .. } => Self::new(Exit::NoSuchSession, message).hint("segue list"),
+            // Without its first line nothing is certain that could be gone on with.
+            E::Damaged { damage, .. } if damage.line <= 1 => {
+                Self::failed(message).hint("look closer: segue verify <session>")
+            }
             E::Damaged { .. } => Self::failed(message)
                 .hint("look closer: segue verify <session>")
                 .hint("go on with what is certain, keeping the rest aside: segue verify <session> --repair"),
@@ -141,6 +145,10 @@ impl From<LaunchError> for CommandError {
             LaunchError::StillRunning { .. } => Self::failed(message).hint(
                 "they may belong to another user, or hang in the kernel: end them, then resume",
             ),
+            LaunchError::Elsewhere { path, branch } => Self::failed(message).hint(format!(
+                "nothing was changed; go back to it: git -C {} switch {branch}",
+                path.display()
+            )),
             LaunchError::Stopped(_) | LaunchError::Worktree(_) => Self::failed(message),
             LaunchError::NoPrice { model } if model.is_empty() => {
                 Self::usage(message).hint("name the model with --model")

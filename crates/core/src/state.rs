@@ -24,7 +24,7 @@ use crate::{
         Body, Cause, Event, Failure, ModelReplied, QuotaTold, ReplayEnded, SessionStopped,
         TurnStarted, WorktreePlanned,
     },
-    identity::{Identity, Recording},
+    identity::{Identity, LoopKind, Recording},
     payload::Payload,
     permission::Permission,
     usage::{Micros, Usage},
@@ -205,7 +205,7 @@ impl State {
                 self.permission = resumed.permission.or(self.permission);
             }
             Body::SessionStopped(stopped) => self.stopped(stopped),
-            Body::JournalRepaired(_) => self.repairs += 1,
+            Body::JournalRepaired(_) => self.repaired(),
             Body::ProofStarted(_) => self.proof = Proof::Started,
             Body::ProofReturned(returned) => self.proof = Proof::of(returned),
             Body::ReplayEnded(ended) => self.replay = Some(ended.clone()),
@@ -270,6 +270,16 @@ impl State {
         let who = stopped.agent.as_deref().unwrap_or_else(|| self.agent());
         self.stopped_agent = Some(who.to_owned());
         self.stop = Some(stopped.clone());
+    }
+
+    /// What is lost of a list's journal may be all that was done: it was left, and does not wait to be
+    /// begun.
+    fn repaired(&mut self) {
+        self.repairs += 1;
+        let list = self.identity.as_ref().is_some_and(|it| it.loop_kind == LoopKind::Tasks);
+        if list && self.phase == Phase::Created {
+            self.phase = Phase::Running;
+        }
     }
 
     fn run_began(&mut self, at: Timestamp, caps: Caps) {

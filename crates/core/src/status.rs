@@ -56,6 +56,8 @@ impl Status {
             (Phase::Running, _) if state.crew.is_some() => Self::Unattended,
             (Phase::Running, _) => Self::Crashed,
             (Phase::Stopped, Some(stop)) => match stop.reason {
+                // A task that was done is not any more.
+                Reason::Done if has_more(state) => Self::Failed,
                 Reason::Done => Self::Completed,
                 Reason::Limit => Self::Limit,
                 Reason::Interrupted => Self::Interrupted,
@@ -88,6 +90,10 @@ impl Status {
     pub fn is_resumable(self) -> bool {
         !matches!(self, Self::Completed | Self::Running | Self::Rewound | Self::Discarded)
     }
+}
+
+fn has_more(state: &State) -> bool {
+    state.tasks.as_ref().is_some_and(|tasks| tasks.upcoming().is_some())
 }
 
 impl fmt::Display for Status {

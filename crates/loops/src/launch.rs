@@ -57,6 +57,9 @@ pub enum LaunchError {
     StillRunning { pids: Vec<u32> },
     #[error("the worktree: {0}")]
     Worktree(String),
+    /// The worktree is there, and the branch that it has checked out is not the session's.
+    #[error("the worktree {} is not on the session's branch {branch}", path.display())]
+    Elsewhere { path: PathBuf, branch: String },
     /// What was to be done could not be.
     #[error("{0}")]
     Stopped(String),

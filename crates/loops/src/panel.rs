@@ -96,15 +96,16 @@ pub(crate) fn open(session: &Session, seat: &Seat) -> segue_journal::Result<Sess
     Session::open(Arc::clone(session.disk()), &dir_of(session, seat))
 }
 
-/// The reviewers that have not spoken because of their limit, each with its own session.
-pub(crate) fn limited(session: &Session) -> segue_journal::Result<Vec<(String, Session)>> {
+/// The reviewers that have not spoken because something stopped them, each with its own session.
+pub(crate) fn stopped(session: &Session) -> segue_journal::Result<Vec<(String, Session)>> {
     let state = session.state();
     let missing = state.terms().zip(state.round()).map(|(terms, round)| round.missing(terms));
     let mut found = Vec::new();
     for seat in missing.unwrap_or_default() {
         // One that can't be read is asked in a session of its own.
         let Ok(theirs) = open(session, seat) else { continue };
-        if theirs.state().stop.as_ref().is_some_and(|stop| stop.reason == Reason::Limit) {
+        let over = [Reason::Done, Reason::Interrupted];
+        if theirs.state().stop.as_ref().is_some_and(|stop| !over.contains(&stop.reason)) {
             found.push((seat.name.clone(), theirs));
         }
     }
@@ -399,8 +400,12 @@ fn next(session: &Session, sitting: &Sitting) -> segue_journal::Result<Step> {
     if !is_about(state, sitting) {
         return Ok(ask(sitting.text.clone(), ""));
     }
-    if state.turn.open || decide::next(state) != Next::Finish {
-        return Ok(Step::GoOn);
+    match decide::next(state) {
+        _ if state.turn.open => return Ok(Step::GoOn),
+        Next::Finish => {}
+        // It would not answer, and that was a stop: now it is to be tried again.
+        Next::GiveUp => return Ok(ask(sitting.text.clone(), "")),
+        _ => return Ok(Step::GoOn),
     }
     let said = state.review.submitted.as_ref().filter(|(turn, _)| *turn == state.turn.number);
     let text = match said {

@@ -273,9 +273,9 @@ fn count(
     Ok(())
 }
 
-/// The reviewers that have not spoken because of their limit, each with its own session.
-pub fn limited(session: &Session) -> segue_journal::Result<Vec<(String, Session)>> {
-    panel::limited(session)
+/// The reviewers that have not spoken because something stopped them, each with its own session.
+pub fn stopped(session: &Session) -> segue_journal::Result<Vec<(String, Session)>> {
+    panel::stopped(session)
 }
 
 /// What a review is known by, here and in the reviewers' own journals.

@@ -9,16 +9,20 @@ use std::path::{Path, PathBuf};
 
 pub use garbage::{Garbage, Spare};
 
-use segue_core::event::{WorktreeMade, WorktreePlanned};
+use segue_core::{
+    SessionId, State,
+    event::{WorktreeMade, WorktreePlanned},
+};
 use segue_journal::{Durability, LockedSession, Session};
 use segue_workspace::{
     Kind, Opened, Snapshots, identify,
-    worktree::{self, Holding, Presence},
+    worktree::{self, Holding, Presence, Trace},
 };
 
 use crate::{
     keep::{reference, references},
     launch::LaunchError,
+    tasks::SESSION,
 };
 
 /// Where the agent works, for a session that has a worktree of its own: made, entered again, or
@@ -35,7 +39,13 @@ pub(crate) fn ensure(
     }
     let Some(known) = session.state().worktree.clone() else { return Ok(None) };
     let plan = &known.plan;
-    if worktree::reenter(&plan.path, &plan.branch).map_err(wrong)? == Presence::Gone {
+    let presence = worktree::reenter(&plan.path, &plan.branch).map_err(wrong)?;
+    // What is accepted there could not be committed: nobody is to work for that.
+    if matches!(presence, Presence::Elsewhere(_)) && session.state().terms().is_some() {
+        let (path, branch) = (plan.path.clone(), plan.branch.clone());
+        return Err(LaunchError::Elsewhere { path, branch });
+    }
+    if presence == Presence::Gone {
         let state = session.state();
         // The snapshot was taken before what it holds was committed.
         if let Some(landed) = &state.landed {
@@ -71,11 +81,36 @@ fn planned(
     }
     let none = || LaunchError::Worktree("the repository has no commit yet".to_owned());
     let base = repo.head.ok_or_else(none)?;
+    let known = forgotten(session.session().id(), session.state()).map_err(wrong)?;
+    if let Some((repo, Trace { branch, base, path })) = known {
+        let path = match path {
+            Some(path) => path,
+            None => worktree::default_path(&repo, number).map_err(wrong)?,
+        };
+        return Ok(WorktreePlanned { path, branch, base, repo });
+    }
     let identity = session.state().identity.as_ref();
     let prompt = identity.map_or("", |found| found.prompt.head());
     let branch = worktree::branch_name(&repo.root, number, prompt).map_err(wrong)?;
     let path = worktree::default_path(&repo.root, number).map_err(wrong)?;
     Ok(WorktreePlanned { path, branch, base, repo: repo.root })
+}
+
+/// The repository and the branch of a session whose journal was cut back to before its worktree was
+/// planned: what it has committed tells which they are.
+pub(crate) fn forgotten(
+    id: SessionId,
+    state: &State,
+) -> Result<Option<(PathBuf, Trace)>, worktree::WorktreeError> {
+    let lost = state.worktree.is_none() && state.repairs > 0;
+    let Some(identity) = state.identity.as_ref().filter(|it| it.worktree && lost) else {
+        return Ok(None);
+    };
+    // Where that is no repository, whoever needs one says so.
+    let repo = identify(&identity.workspace).ok().filter(|repo| repo.kind != Kind::NoGit);
+    let Some(repo) = repo else { return Ok(None) };
+    let trace = worktree::trace(&repo.root, (SESSION, &id.to_string()))?;
+    Ok(trace.map(|trace| (repo.root, trace)))
 }
 
 fn wrong(error: worktree::WorktreeError) -> LaunchError {

@@ -37,8 +37,10 @@ pub struct Show {
     pub holder: Option<Holder>,
     pub problem: Option<String>,
     pub files: Vec<File>,
+    /// What goes on from here, where something else than the journal says so.
+    pub next: Option<String>,
     /// How commands name this session.
-    selector: String,
+    pub selector: String,
     damaged: bool,
 }
 
@@ -66,6 +68,7 @@ impl Show {
             problem: problem_of(session).filter(|_| !(torn && holder.is_some())),
             holder,
             files: files(session),
+            next: None,
             selector: found.selector(),
             damaged: matches!(session.ending(), Ending::Damaged(_)),
         }
@@ -86,7 +89,8 @@ impl Show {
         if self.damaged {
             return format!("segue verify {}", self.selector);
         }
-        advice(self.status(), &self.state, &self.selector)
+        let next = || advice(self.status(), &self.state, &self.selector);
+        self.next.clone().unwrap_or_else(next)
     }
 }
 

@@ -21,7 +21,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-pub use self::history::{Mark, marks};
+pub use self::history::{Mark, Trace, holders, marks, trace};
 pub use self::landing::{Landed, Landing, commit_all};
 pub use self::unwind::{Unwound, unwind};
 use crate::checkpoint::{Opened, SnapshotError, Snapshots};

@@ -57,7 +57,7 @@ impl Relist {
         let mut then: State = state.clone();
         then.apply(&event);
         // Whatever keeps git from answering is said by whoever needs the answer.
-        let branch = Differences::of(session).unwrap_or_default();
+        let branch = Differences::of(session.id(), state).unwrap_or_default();
         branch.settle(&mut then);
         let then = then.tasks.unwrap_or_default();
         if prompted && then.upcoming().is_none() {
@@ -89,6 +89,11 @@ impl Relist {
         for (task, commit) in &self.branch.missing {
             let text = format!("{task}: {} is no longer on the branch", short(commit));
             notes.push(("missing", format!("{text}; it is worked on again")));
+        }
+        for (task, commit) in &self.branch.unproven {
+            let text =
+                format!("{task}: {} says that it is done; nobody has accepted it", short(commit));
+            notes.push(("unproven", format!("{text}: it is worked on")));
         }
         let Changes { added, removed, edited } = &self.changes;
         if !added.is_empty() {

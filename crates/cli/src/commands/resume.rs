@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Print the plan and stop
     #[arg(long)]
     dry_run: bool,
-    /// Who goes on, where that is somebody else: a hand-off; where it stopped at a reviewer's limit, who
+    /// Who goes on, where that is somebody else: a hand-off; where it stopped at a reviewer, who
     /// reviews in its place
     #[arg(long, value_name = "AGENT")]
     with: Option<String>,

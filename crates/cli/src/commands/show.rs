@@ -10,7 +10,7 @@ use segue_view::{
 };
 
 use crate::{
-    commands::import,
+    commands::{import, tasks},
     context::{Context, print, view_error},
     error::CommandResult,
 };
@@ -35,7 +35,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     if args.graph {
         return draw(context, &session, &found);
     }
-    let show = Show::of(&session, &found);
+    let mut show = Show::of(&session, &found);
+    tasks::settle(&mut show, &session);
     if context.json {
         context.print_json(&ShowJson::from(&show))?;
     } else {

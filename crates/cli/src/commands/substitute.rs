@@ -1,7 +1,7 @@
-//! Somebody else in the place of whoever was there: `segue resume 7 --with gemini`. Where it was a
-//! reviewer's limit that stopped a pair, that is the reviewer's place, else the worker's.
+//! Somebody else in the place of whoever was there: `segue resume 7 --with gemini`. Where it stopped
+//! because of a reviewer, that is the reviewer's place, else the worker's.
 
-use segue_core::event::{AgentChanged, ChangeCause, Reason};
+use segue_core::event::{AgentChanged, ChangeCause};
 use segue_journal::Session;
 use segue_loops::{launch, review};
 use segue_runner::Interrupt;
@@ -29,7 +29,7 @@ pub(crate) struct Substitute {
 }
 
 impl Substitute {
-    /// What is asked for, where the session stopped at the limit of a reviewer.
+    /// What is asked for, where the session stopped because of a reviewer.
     pub(crate) fn of(
         context: &Context,
         config: &Config,
@@ -37,17 +37,17 @@ impl Substitute {
         selector: &str,
         asked: &Request,
     ) -> Result<Option<Self>, CommandError> {
-        let at_limit = session.state().stop.as_ref().filter(|stop| stop.reason == Reason::Limit);
-        let Some(stop) = at_limit.filter(|stop| stop.agent.is_some()) else { return Ok(None) };
+        let stop = session.state().stop.as_ref().filter(|stop| stop.agent.is_some());
+        let Some(stop) = stop else { return Ok(None) };
         let Some(word) = &asked.with else { return Ok(None) };
         let to = known_agent(word).ok_or_else(|| no_such_agent(word))?;
-        let mut places = review::limited(session)?;
+        let mut places = review::stopped(session)?;
         if places.is_empty() {
             return Ok(None);
         }
         places.retain(|(_, theirs)| theirs.state().agent() != to);
         if places.is_empty() {
-            return Err(CommandError::usage(format!("{to} is the reviewer that is at its limit")));
+            return Err(CommandError::usage(format!("{to} is the reviewer that it stopped at")));
         }
         // Nobody is let go for someone who can't come.
         let named = asked.model.as_deref().or_else(|| config.get("model"));

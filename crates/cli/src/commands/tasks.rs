@@ -8,6 +8,8 @@ mod sessions;
 pub(crate) mod source;
 mod status;
 
+pub(crate) use status::settle;
+
 use crate::{context::Context, error::CommandResult};
 
 /// Work through a list of tasks, each until an evaluator accepts it

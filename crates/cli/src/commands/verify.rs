@@ -63,12 +63,13 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         }
     } else {
         let found = context.find(args.session.as_deref())?;
-        let session = found.open(&context.home)?;
+        let selector = found.selector();
+        let about = |error: CommandError| error.about(&selector);
+        let open = || found.open(&context.home).map_err(|error| about(error.into()));
         if args.repair {
-            repaired(context, &session)?;
+            repaired(context, &open()?).map_err(about)?;
         }
-        let session = found.open(&context.home)?;
-        reports.extend(with_parts(&found.selector(), &session)?);
+        reports.extend(with_parts(&selector, &open()?).map_err(|error| about(error.into()))?);
     }
     report(context, &reports)
 }

@@ -226,8 +226,8 @@ fn the_help_of_run_and_resume() {
               Print the plan and stop
 
           --with <AGENT>
-              Who goes on, where that is somebody else: a hand-off; where it stopped at a reviewer's
-              limit, who reviews in its place
+              Who goes on, where that is somebody else: a hand-off; where it stopped at a reviewer, who
+              reviews in its place
 
           --reason <TEXT>
               Why, for the journal and for the one who takes over

@@ -4,7 +4,7 @@ use std::fs;
 
 use segue_testkit::env::TestEnv;
 
-use crate::support::{data, git, json as parsed, segue};
+use crate::support::{data, git, journal_bytes, json as parsed, segue, show};
 use crate::task_runs::{
     ACCEPT, FIRST, at_worktree, commits, list, model, never, page, run, states, status, work,
     worktree,
@@ -114,6 +114,8 @@ fn a_commit_that_is_not_recorded_is_found_wherever_it_is_on_the_branch() {
             page(&env, 1, "In other words.");
         }
         assert_eq!(states(&env), ["done", "pending"]);
+        let offer = segue(&env, &["tasks", "run", "plan"]).stderr;
+        assert!(offer.contains("1 of 2 done"), "{offer}");
         // Whoever asked the worker for the first task again would hear nothing from it.
         model(&env, "worker", &work(2, "two"));
         let output = segue(&env, &["resume", "1", "--now"]);
@@ -160,6 +162,162 @@ fn a_journal_that_was_cut_back_is_told_by_the_branch_what_is_done() {
 }
 
 #[test]
+fn a_journal_that_was_cut_back_to_its_first_lines_finds_its_branch() {
+    for kept in 1..=4 {
+        let env = list(3);
+        let worker = work(1, "one") + &work(2, "two") + &limited(3);
+        assert_eq!(run(&env, &worker, ACCEPT, &[]).status, 3);
+        let journal = env.session_dir(1).unwrap().join("journal.jsonl");
+        let text = fs::read_to_string(&journal).unwrap();
+        let lines: String = text.split_inclusive('\n').take(kept).collect();
+        fs::write(&journal, lines).unwrap();
+        assert_eq!(segue(&env, &["verify", "1", "--repair"]).status, 0, "{kept} lines");
+        // It is not one that was never begun: nobody picks it up unasked.
+        assert_eq!(show(&env, "1")["status"], "crashed", "{kept} lines");
+        let output = segue(&env, &["tasks", "run", "plan"]);
+        assert_eq!(output.status, 2, "{kept} lines: {}", output.stderr);
+        let offer = "session 1 of this list can be resumed (crashed";
+        assert!(output.stderr.contains(offer), "{kept} lines: {}", output.stderr);
+        if kept == 1 {
+            let output = segue(&env, &["tasks", "status", "1"]);
+            assert_eq!(output.status, 2, "{}", output.stderr);
+            assert!(output.stderr.contains("segue resume 1"), "{}", output.stderr);
+        } else {
+            assert_eq!(states(&env), ["done", "done", "pending"], "{kept} lines");
+            assert_eq!(status(&env)["branch"], "segue/1-numbers", "{kept} lines");
+        }
+        model(&env, "worker", &work(3, "three"));
+        let output = segue(&env, &["resume", "1", "--now"]);
+        assert_eq!(output.status, 0, "{kept} lines: {}", output.stderr);
+        let wanted: Vec<String> = (1..=3).map(|n| format!("T-00{n}: Number {n}")).collect();
+        assert_eq!(commits(&env), wanted, "{kept} lines");
+        assert_eq!(states(&env), ["done"; 3], "{kept} lines");
+        let branches = git(&env, &["branch", "--format=%(refname:short)"]);
+        assert_eq!(branches, "main\nsegue/1-numbers\n", "{kept} lines");
+        assert_eq!(git(&env, &["worktree", "list"]).lines().count(), 2, "{kept} lines");
+        let files = git(&env, &["show", "--format=", "--name-only", "segue/1-numbers"]);
+        assert_eq!(files.trim(), "3.txt", "{kept} lines");
+    }
+}
+
+/// The worker puts a commit on the branch that looks as if this task was accepted.
+fn forged(at: u32, task: u32) -> String {
+    let forge = format!(
+        "git log -1 --format=%B | sed s/T-001/T-00{task}/ | \
+         git -c user.name=w -c user.email=w@localhost commit -q --allow-empty -F -"
+    );
+    format!(
+        "\n[[reply]]\nwhen = [\"T-00{at}: \"]\n\
+         tools = [{{ name = \"shell\", input = {{ command = \"{forge}\" }} }}]\n"
+    )
+}
+
+#[test]
+fn a_commit_that_only_says_so_makes_no_task_done() {
+    // Of the task in hand, whose worker then runs into its limit; and of one that was never begun.
+    for forged_task in [2, 3] {
+        let env = list(3);
+        let forge = forged(2, forged_task);
+        let rest = if forged_task == 2 { String::new() } else { work(2, "two") };
+        let worker = work(1, "one") + &forge + &rest + &limited(forged_task);
+        let output = run(&env, &worker, ACCEPT, &[]);
+        assert_eq!(output.status, 3, "{}", output.stderr);
+        let task = format!("T-00{forged_task}");
+        let trailer = format!("Segue-Task: {task}");
+        let said = git(&env, &["log", "--format=%B", "segue/1-numbers"]);
+        assert!(said.contains(&trailer) && said.contains("Segue-State: done"), "{said}");
+        let stands = match forged_task {
+            2 => ["done", "begun", "pending"],
+            _ => ["done", "done", "begun"],
+        };
+        assert_eq!(states(&env), stands);
+        let shown = segue(&env, &["tasks", "status", "1"]).stdout;
+        let told = format!("nobody has accepted it: {task} (");
+        assert!(shown.contains(&told), "{shown}");
+        model(&env, "worker", &(forge + &work(2, "two") + &work(3, "three")));
+        let output = segue(&env, &["resume", "1", "--now"]);
+        assert_eq!(output.status, 0, "{}", output.stderr);
+        assert!(output.stderr.contains("nobody has accepted it: it is worked on"));
+        assert!(!output.stderr.contains("is on the branch as"), "{}", output.stderr);
+        let fake = format!("{task}: Number 1");
+        assert_eq!(commits(&env), [FIRST, &fake, "T-002: Number 2", "T-003: Number 3"]);
+        assert_eq!(states(&env), ["done"; 3]);
+        assert_eq!(data(&env, 1, "verdict.given").len(), 3);
+    }
+}
+
+#[test]
+fn a_placeholder_whose_event_was_lost_is_not_passed_over() {
+    let env = failed_second(2);
+    // The first is that of the task before.
+    crash_before(&env, "work.committed", 2);
+    commit_mine(&env);
+    model(&env, "worker", &work(2, "two"));
+    let output = segue(&env, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(commits(&env), [FIRST, FAILED, "mine", "T-002: Number 2"]);
+    let said = data(&env, 1, "warning.raised");
+    let stays = |one: &serde_json::Value| {
+        let text = one["message"].as_str().unwrap();
+        text.starts_with("the placeholder") && text.contains("the branch has gone on")
+    };
+    assert!(said.iter().any(stays), "{said:?}");
+}
+
+#[test]
+fn nobody_works_for_a_branch_that_is_not_there() {
+    let env = list(2);
+    assert_eq!(run(&env, &(work(1, "one") + &limited(2)), ACCEPT, &[]).status, 3);
+    at_worktree(&env, &["switch", "-q", "-c", "other"]);
+    let before = journal_bytes(&env, 1);
+    model(&env, "worker", &work(2, "two"));
+    let output = segue(&env, &["resume", "1", "--now"]);
+    assert_eq!(output.status, 1, "{}", output.stderr);
+    let hint = "repo-segue-1 switch segue/1-numbers";
+    assert!(output.stderr.contains("is not on the session's branch"), "{}", output.stderr);
+    assert!(output.stderr.contains(hint), "{}", output.stderr);
+    assert_eq!(journal_bytes(&env, 1), before);
+    at_worktree(&env, &["switch", "-q", "segue/1-numbers"]);
+    assert_eq!(segue(&env, &["resume", "1", "--now"]).status, 0);
+    assert_eq!(commits(&env), [FIRST, "T-002: Number 2"]);
+}
+
+#[test]
+fn a_branch_that_is_gone_is_not_to_be_pushed() {
+    let env = list(1);
+    assert_eq!(run(&env, &work(1, "one"), ACCEPT, &[]).status, 0);
+    let before = git(&env, &["rev-parse", "main"]);
+    git(&env, &["merge", "-q", "segue/1-numbers"]);
+    assert_eq!(segue(&env, &["gc", "--yes"]).status, 0);
+    let gone = |where_to: &str, next: &str| {
+        let shown = segue(&env, &["tasks", "status", "1"]).stdout;
+        assert!(shown.contains(where_to), "{shown}");
+        let rows = status(&env);
+        assert_eq!(
+            (&rows["branch_gone"], &rows["tasks"][0]["state"]),
+            (&true.into(), &"done".into())
+        );
+        assert!(rows["next"].as_str().unwrap().starts_with(next), "{rows}");
+        assert_eq!(show(&env, "1")["next"], rows["next"]);
+        for publish in ["push", "pr"] {
+            let output = segue(&env, &["tasks", publish, "1"]);
+            assert_eq!(output.status, 2, "{}", output.stderr);
+            assert!(output.stderr.contains(where_to), "{}", output.stderr);
+        }
+        rows["next"].as_str().unwrap().to_owned()
+    };
+    gone("the branch segue/1-numbers is gone; its commits are on main", "segue log 1");
+    // Nobody has merged it.
+    git(&env, &["reset", "-q", "--hard", before.trim()]);
+    let lost = "done, and the branch segue/1-numbers is gone: no other one has its commits";
+    let back = gone(lost, "git -C ");
+    let words: Vec<&str> = back.split(' ').skip(3).collect();
+    git(&env, &words);
+    assert_eq!(status(&env)["next"], "segue tasks push 1");
+    assert_eq!(commits(&env), [FIRST]);
+}
+
+#[test]
 fn what_was_taken_off_the_branch_is_not_done_any_more() {
     let env = list(2);
     assert_eq!(run(&env, &(work(1, "one") + &work(2, "two")), ACCEPT, &[]).status, 0);
@@ -177,6 +335,14 @@ fn what_was_taken_off_the_branch_is_not_done_any_more() {
     at_worktree(&env, &["reset", "-q", "--hard", "HEAD^"]);
     assert_eq!(states(&env), ["done", "failed off_branch"]);
     assert_eq!(status(&env)["next"], "segue resume 1");
+    let page = show(&env, "1");
+    assert_eq!((&page["status"], &page["next"]), (&"failed".into(), &"segue resume 1".into()));
+    let page = segue(&env, &["show", "1"]).stdout;
+    assert!(page.contains("1 of 2 done") && page.contains("off_branch"), "{page}");
+    // It has not worked through the list: nothing is begun beside it.
+    let offer = segue(&env, &["tasks", "run", "plan"]);
+    assert_eq!(offer.status, 2, "{}", offer.stderr);
+    assert!(offer.stderr.contains("session 1 of this list can be resumed"), "{}", offer.stderr);
     let output = segue(&env, &["tasks", "push", "1"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     assert!(output.stderr.contains("no longer on segue/1-numbers: T-002"), "{}", output.stderr);

@@ -153,8 +153,20 @@ fn a_damaged_session_is_never_all_pending_and_nothing_is_started_beside_it() {
                 "{what}: {}",
                 output.stderr
             );
+            // What begins with nothing certain can't be cut back to it.
+            let certain = what.starts_with("cut");
+            assert_eq!(output.stderr.contains("--repair"), certain, "{what}: {}", output.stderr);
             let told = output.stderr.contains("line ") || output.stderr.contains("is missing");
             assert!(told && output.stderr.contains("journal.jsonl"), "{what}: {}", output.stderr);
+        }
+        if !what.starts_with("cut") {
+            for command in [&["verify", "1"][..], &["verify", "1", "--repair"], &["resume", "1"]] {
+                let output = segue(&env, command);
+                assert_eq!(output.status, 1, "{what}: {}", output.stderr);
+                let hints =
+                    output.stderr.contains("--repair") || output.stderr.contains("<session>");
+                assert!(!hints, "{what}: {}", output.stderr);
+            }
         }
         for command in [["tasks", "push", "1"], ["tasks", "pr", "1"]] {
             assert_eq!(segue(&env, &command).status, 1, "{what}");
@@ -165,6 +177,7 @@ fn a_damaged_session_is_never_all_pending_and_nothing_is_started_beside_it() {
             let said = &output.stderr;
             assert!(said.contains("session 1 of this list is damaged"), "{what}: {said}");
             assert!(said.contains("--new") && !said.contains("segue rm"), "{what}: {said}");
+            assert_eq!(said.contains("--repair"), what.starts_with("cut"), "{what}: {said}");
         }
         let listed = parsed(&segue(&env, &["list", "--json"]).stdout);
         let rows = listed.as_array().or_else(|| listed["sessions"].as_array()).unwrap();

@@ -9,7 +9,7 @@ use segue_testkit::env::{Output, TestEnv};
 use crate::{
     support::{data, finish, segue, signal, start, until},
     task_runs::{
-        ACCEPT, FIRST, args, commits, list, model, never, states, status, twice_draft, work,
+        ACCEPT, FIRST, args, commits, list, model, never, run, states, status, twice_draft, work,
         worktree,
     },
 };
@@ -29,6 +29,8 @@ struct Stop {
     /// What the worker has said already when it is resumed.
     before: String,
     resume: Vec<&'static str>,
+    /// What the evaluator says from then on.
+    judge: String,
 }
 
 impl Stop {
@@ -43,6 +45,7 @@ impl Stop {
             placeholder: false,
             before: String::new(),
             resume: Vec::new(),
+            judge: ACCEPT.to_owned(),
         }
     }
 
@@ -134,6 +137,31 @@ fn around_the_task() -> Vec<Stop> {
     ]
 }
 
+/// An answer of the evaluator to the second task, again and again.
+fn evaluates(reply: &str) -> String {
+    format!("\n[[reply]]\nwhen = [\"T-002: \"]\n{reply}\nrepeat = true\n{ACCEPT}")
+}
+
+const ACCEPTS: &str = r#"tools = [{ name = "submit_verdict", input = { verdict = "accept", summary = "it is there" } }]"#;
+const LOOKS: &str = r#"tools = [{ name = "read_file", input = { path = "2.txt" } }]"#;
+const REFUSES: &str = "text = \"I would rather not.\"\nrefuses = true";
+
+/// What the evaluator runs into, of which the task can't say that it failed.
+fn of_the_evaluator() -> Vec<Stop> {
+    let three = || work(1, "one") + &work(2, "two") + &work(3, "three");
+    // It is asked again in the middle of a conversation.
+    let evaluator = |word, reply| Stop {
+        evaluator: evaluates(reply),
+        judge: evaluates(ACCEPTS),
+        ..Stop::new(word, three())
+    };
+    vec![
+        evaluator("step_cap", LOOKS).flags(&["--max-steps", "4"], &["--max-steps", "50"]),
+        evaluator("looping", LOOKS),
+        evaluator("refused", REFUSES),
+    ]
+}
+
 /// Runs, stops as it should, and goes on to the end when everybody does their work.
 fn check(stop: &Stop, in_hand: &str) {
     let (env, word) = (list(3), stop.word.unwrap_or("none (it crashed)"));
@@ -168,7 +196,7 @@ fn check(stop: &Stop, in_hand: &str) {
 fn goes_on(env: &TestEnv, stop: &Stop, in_hand: &str, word: &str) {
     let rest = work(1, "one") + &stop.before + &work(2, "two") + &work(3, "three");
     model(env, "worker", &rest);
-    model(env, "evaluator", ACCEPT);
+    model(env, "evaluator", &stop.judge);
     let args: Vec<&str> = ["resume", "1"].iter().chain(&stop.resume).copied().collect();
     let output = segue(env, &args);
     assert_eq!(output.status, 0, "{word}: {}", output.stderr);
@@ -200,6 +228,46 @@ fn what_all_tasks_have_in_common_stops_between_them() {
 #[test]
 fn what_comes_from_outside_leaves_the_task_in_hand() {
     around_the_task().iter().for_each(|stop| check(stop, "begun"));
+}
+
+#[test]
+fn what_the_evaluator_runs_into_leaves_the_task_in_hand() {
+    of_the_evaluator().iter().for_each(|stop| check(stop, "begun"));
+}
+
+#[test]
+fn another_one_evaluates_in_the_place_of_one_that_refuses() {
+    let env = list(2);
+    let output = run(&env, &(work(1, "one") + &work(2, "two")), &evaluates(REFUSES), &[]);
+    assert_eq!(output.status, 3, "{}", output.stderr);
+    assert_eq!(states(&env), ["done", "begun"]);
+    let other =
+        r#"exec:cat > /dev/null; printf '\140\140\140segue\n{"verdict":"accept"}\n\140\140\140\n'"#;
+    let plan = segue(&env, &["resume", "1", "--with", other, "--dry-run"]);
+    assert!(plan.stderr.contains("takes the place of native-2"), "{}", plan.stderr);
+    let output = segue(&env, &["resume", "1", "--with", other]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(states(&env), ["done"; 2]);
+    assert_eq!(data(&env, 1, "verdict.given")[1]["agent"], other);
+    assert_eq!(data(&env, 1, "agent.changed").len(), 0);
+}
+
+#[test]
+fn the_wall_clock_starts_again_with_each_resume() {
+    let slow = |n, content| {
+        let text = "text = \"I write it.\"";
+        work(n, content).replacen(text, &format!("{text}\ndelay_ms = 2500"), 1)
+    };
+    let env = list(3);
+    let worker = slow(1, "one") + &slow(2, "two") + &slow(3, "three");
+    let args = args(&env, &worker, ACCEPT, &["--max-time", "2s"]);
+    let output = finish(start(env.command(&args).env_remove("SEGUE_CLOCK")));
+    assert_eq!((output.status, commits(&env).len()), (3, 1), "{}", output.stderr);
+    // The same cap, and as much time again.
+    let output = finish(start(env.command(["resume", "1"]).env_remove("SEGUE_CLOCK")));
+    assert_eq!((output.status, commits(&env).len()), (3, 2), "{}", output.stderr);
+    assert_eq!(states(&env), ["done", "done", "pending"]);
+    assert_eq!(status(&env)["last_stop"], "wall_clock");
 }
 
 #[test]
@@ -251,8 +319,9 @@ fn the_table_has_every_stop_and_no_other() {
     assert_eq!(told("none is in hand"), words(&between_tasks()));
     let mut outside = words(&around_the_task());
     outside.insert("provider_failure".to_owned());
+    outside.append(&mut words(&of_the_evaluator()));
     assert_eq!(told("as it was"), outside);
     assert!(table.iter().any(|(_, text, of)| text.ends_with("or a crash") && of == "as it was"));
     assert_eq!(told(""), BTreeSet::from(["all_done".to_owned()]));
-    assert_eq!(table.len(), 5);
+    assert_eq!(table.len(), 6);
 }

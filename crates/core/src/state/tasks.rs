@@ -228,7 +228,8 @@ impl Tasks {
     }
 
     /// The commit of the task that was done last.
-    fn last_done(&self) -> Option<String> {
+    #[must_use]
+    pub fn last_done(&self) -> Option<String> {
         let done = self.entries.iter().filter(|entry| entry.standing == Standing::Done);
         done.max_by_key(|entry| entry.turn).and_then(|entry| entry.commit.clone())
     }
@@ -434,7 +435,9 @@ mod tests {
     use super::*;
     use crate::{
         SessionId,
-        event::{Event, Reason, ReviewerStopped, TaskRead},
+        event::{Event, JournalRepaired, Reason, ReviewerStopped, TaskRead},
+        state::Phase,
+        status::Status,
         usage::Usage,
     };
 
@@ -551,6 +554,22 @@ mod tests {
         assert_eq!(journal.tasks().step(0), Step::Start);
         assert_eq!(journal.tasks().upcoming().map(|entry| entry.id.as_str()), Some("b"));
         assert!(journal.tasks().notes.iter().all(|note| note.starts_with("a ")));
+    }
+
+    #[test]
+    fn a_list_whose_journal_was_cut_back_does_not_wait_to_be_begun() {
+        let repaired = || JournalRepaired { bytes: 1, kept_in: "journal.damaged-2".to_owned() };
+        let identity = serde_json::json!({
+            "v": 1, "id": first(), "created_at": "2026-01-01T00:00:00Z",
+            "repo": { "id": "r", "identity": "r" }, "workspace": "/r", "loop": "tasks",
+            "agent": "native", "prompt": { "text": "p" }, "segue": "0",
+        });
+        let mut journal = Journal::default();
+        journal.0.identity = Some(serde_json::from_value(identity).unwrap());
+        let journal = journal.read(&["a"]);
+        assert_eq!(Status::of(&journal.0, false), Status::Prepared);
+        assert_eq!(Status::of(&journal.with(repaired()).0, false), Status::Crashed);
+        assert_eq!(Journal::default().with(repaired()).0.phase, Phase::Created);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::{
     sessions,
-    status::{find, no_list, off_branch},
+    status::{find, gone, no_list, off_branch},
 };
 use crate::{
     context::{Context, print, say},
@@ -54,13 +54,17 @@ fn branch(context: &Context, args: &Push) -> Result<Branch, CommandError> {
     let found = find(context, args.session.as_deref())?;
     let session = sessions::open(context, &found)?;
     let selector = found.selector();
-    let differs = Differences::of(&session)
+    let differs = Differences::of(session.id(), session.state())
         .map_err(|error| CommandError::failed(format!("the branch can't be read: {error}")))?;
     let mut state = session.state().clone();
     differs.settle(&mut state);
-    let Some(tasks) = &state.tasks else { return Err(no_list(&selector)) };
+    let Some(tasks) = &state.tasks else { return Err(no_list(&state, &selector)) };
     let made = state.worktree.as_ref().filter(|tree| tree.made);
-    let off = made.and_then(|tree| off_branch(&differs, &tree.plan.branch));
+    if let Some(gone) = gone(&differs) {
+        return Err(CommandError::usage(format!("{gone}; there is nothing to push"))
+            .hint(format!("segue tasks status {selector}")));
+    }
+    let off = off_branch(&differs);
     let Some(tree) = made.filter(|_| tasks.done() > 0) else {
         let why = off.unwrap_or_else(|| "nothing of this list is done yet".to_owned());
         return Err(CommandError::usage(format!("{why}: nothing to push"))

@@ -12,7 +12,11 @@ use segue_core::{
     status::Status,
 };
 use segue_journal::home::NewSession;
-use segue_loops::{launch, tasks::Source, worktree::Leavings};
+use segue_loops::{
+    launch,
+    tasks::{Source, branch::Differences},
+    worktree::Leavings,
+};
 use segue_view::{
     row::Row,
     style::{self, Paint},
@@ -190,6 +194,7 @@ fn known(context: &Context, args: &Args, source: &Path) -> Result<Vec<Known>, Co
     let mut known = sessions::all(context)?;
     known.retain(|one| one.is_of(source, &repo));
     sessions::check_none_damaged(&known, &args.source.display().to_string())?;
+    known.iter_mut().for_each(Known::settle);
     Ok(known)
 }
 
@@ -264,7 +269,7 @@ impl Known {
         let last = self.state.stop.as_ref().map_or("none", last_stop);
         format!(
             "{} · {} · {} · last stop: {last} · {}",
-            self.row.status(),
+            self.status(),
             style::shorten(&style::sanitize(&label), 60),
             done.unwrap_or_default(),
             style::relative(self.row.updated_at, context.now()),
@@ -278,8 +283,10 @@ fn set_aside(context: &Context, selector: &str) -> Result<(), CommandError> {
     let session = found.open(&context.home)?;
     let leavings = Leavings::of(&session);
     let loss = leavings.loss();
+    let mut state = session.state().clone();
+    Differences::of(session.id(), &state).unwrap_or_default().settle(&mut state);
     if loss.is_empty()
-        && session.state().tasks.as_ref().is_none_or(|tasks| tasks.done() == 0)
+        && state.tasks.as_ref().is_none_or(|tasks| tasks.done() == 0)
         && let Some(at) = &found.at
     {
         context.home.remove(at, &context.me())?;

@@ -5,8 +5,9 @@
 
 use std::path::{Path, PathBuf};
 
-use segue_core::{State, event::Reason, identity::LoopKind, status::Status, tasks};
+use segue_core::{State, identity::LoopKind, status::Status, tasks};
 use segue_journal::{Error, Session, session::read_identity};
+use segue_loops::tasks::branch::Differences;
 use segue_view::{index::Filter, row::Row, select::Found};
 
 use crate::{
@@ -20,6 +21,8 @@ pub(super) struct Known {
     pub(super) state: State,
     /// What is wrong with it: then the state is only what came before that.
     pub(super) damage: Option<String>,
+    /// Something before the damage is certain, and can be gone on with.
+    certain: bool,
     source: Option<PathBuf>,
 }
 
@@ -27,15 +30,24 @@ impl Known {
     pub(super) fn status(&self) -> Status {
         match self.damage {
             Some(_) => Status::Unknown,
+            // Its branch may say otherwise.
+            None if self.row.status() == Status::Completed => Status::of(&self.state, false),
             None => self.row.status(),
+        }
+    }
+
+    /// Takes in what the branch says otherwise than the journal.
+    pub(super) fn settle(&mut self) {
+        if self.damage.is_none() {
+            // A look fails for nothing that git says.
+            let differs = Differences::of(self.row.at.id, &self.state).unwrap_or_default();
+            differs.settle(&mut self.state);
         }
     }
 
     /// Whether it was left before its end, and nobody has set it aside.
     pub(super) fn is_resumable(&self) -> bool {
-        let over = [Reason::Done, Reason::Discarded];
-        self.damage.is_none()
-            && !self.state.stop.as_ref().is_some_and(|stop| over.contains(&stop.reason))
+        self.damage.is_none() && self.status().is_resumable()
     }
 
     /// Whether it works on this list. Where nothing says so any more, all of its repository may.
@@ -62,17 +74,19 @@ pub(super) fn all(context: &Context) -> Result<Vec<Known>, CommandError> {
 
 fn known(context: &Context, row: Row) -> Known {
     let told = |error: Error| CommandError::from(error).message().to_owned();
-    let (state, damage) = match context.home.open(&row.at) {
-        Ok(session) => (session.state().clone(), session.check_whole().err().map(told)),
-        Err(error) => (State::default(), Some(told(error))),
+    let (state, wrong) = match context.home.open(&row.at) {
+        Ok(session) => (session.state().clone(), session.check_whole().err()),
+        Err(error) => (State::default(), Some(error)),
     };
+    let certain = matches!(&wrong, Some(Error::Damaged { damage, .. }) if damage.line > 1);
+    let damage = wrong.map(told);
     let dir = context.home.session_dir(&row.at);
     let first = || match &state.identity {
         Some(identity) => identity.tasks.clone(),
         None => read_identity(&**context.home.disk(), &dir).ok().and_then(|found| found.tasks),
     };
     let source = state.tasks.as_ref().map(|tasks| tasks.source.clone()).or_else(first);
-    Known { row, state, damage, source }
+    Known { row, state, damage, certain, source }
 }
 
 /// Opens a session, and refuses one that is damaged: its state would be that of another time.
@@ -97,7 +111,7 @@ pub(super) fn check_none_damaged(known: &[Known], list: &str) -> Result<(), Comm
     let mut error =
         CommandError::usage(format!("session {selector} of this list is damaged: {what}"))
             .hint(format!("look closer: segue verify {selector}"));
-    if one.state.identity.is_some() {
+    if one.certain {
         let repair = format!("segue verify {selector} --repair, and segue resume {selector}");
         error = error.hint(format!("go on with what is certain of it: {repair}"));
     }

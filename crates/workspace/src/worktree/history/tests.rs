@@ -58,3 +58,28 @@ fn what_is_on_the_branch_is_found_whatever_a_person_has_done_with_it() {
     assert_eq!(marks(&lab.top, "segue/none", &base, OURS).unwrap(), None);
     assert_eq!(marks(&lab.path("gone"), &branch, &base, OURS).unwrap(), None);
 }
+
+#[test]
+fn a_session_that_has_forgotten_its_branch_finds_it() {
+    let (lab, path, branch) = with_worktree();
+    assert_eq!(trace(&lab.top, OURS).unwrap(), None);
+    git(&path, &["commit", "-q", "--allow-empty", "-m", "mine\n\nSegue-Session: 01J\n\nIn prose."]);
+    assert_eq!(trace(&lab.top, OURS).unwrap(), None);
+    let mine = git(&path, &["rev-parse", "HEAD"]);
+    land(&path, &branch, "T-001");
+    let last = land(&path, &branch, "T-002");
+    // Somebody has merged it, and begun another one of ours there.
+    lab.git(&["merge", "-q", &branch]);
+    lab.git(&["branch", &format!("{branch}-later")]);
+    let found = trace(&lab.top, OURS).unwrap().unwrap();
+    assert_eq!(found.branch, branch);
+    assert_eq!(found.path, Some(path.canonicalize().unwrap()));
+    assert_eq!(found.base, mine);
+    let held = holders(&lab.top, &last).unwrap().unwrap();
+    assert_eq!(held, ["main".to_owned(), branch.clone(), format!("{branch}-later")]);
+    assert_eq!(holders(&lab.top, &"1".repeat(40)).unwrap(), Some(Vec::new()));
+    assert_eq!(holders(&lab.path("gone"), &last).unwrap(), None);
+    // Without its worktree it is the same branch.
+    git(&lab.top, &["worktree", "remove", "--force", path.to_str().unwrap()]);
+    assert_eq!(trace(&lab.top, OURS).unwrap().unwrap().path, None);
+}
