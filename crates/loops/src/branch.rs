@@ -201,6 +201,14 @@ fn packet(
     Ok(Some(Box::new(packet)))
 }
 
+/// The files at the last step of the conversation.
+pub fn last_files(session: &Session, keeper: &Keeper) -> Result<Files, BranchError> {
+    let marks = session.landmarks()?;
+    let (mark, tip) = find(session, &marks, None)?;
+    let base = session.base_at(&marks, &mark)?;
+    files(session, keeper, &mark, tip, &base.path)
+}
+
 /// The files at a step: kept at the end of its turn if it was the last one there, else the last time
 /// before.
 pub(crate) fn files(
