@@ -64,7 +64,7 @@ pub(crate) fn place(artifact: &Artifact, home: &Home, into: Into) -> Result<Take
         let Some(at) = there.iter().find(|at| at.id == id) else { break id };
         // One that is damaged, or that somebody gave this name to, is left as it is.
         if let Some(made) = home.open(at).ok().filter(|session| made_of(session, &document)) {
-            if matches!(origin(&made), Ok(Some(_))) {
+            if matches!(follows(&made), Ok(Some((_, Since::Nothing | Since::Idle)))) {
                 return taken(artifact, home, at.clone(), true, gone_on);
             }
             gone_on = Some(number(home, at)?);
@@ -203,6 +203,21 @@ fn events(artifact: &Artifact, keep: Keep<'_>) -> Result<Vec<Timed>> {
 /// it, and nothing else: what has been added since, or was put together by somebody, is not what a
 /// signature in it covers.
 pub(super) fn origin(session: &Session) -> Result<Option<Artifact>> {
+    let found = follows(session)?;
+    Ok(found.and_then(|(origin, since)| (since == Since::Nothing).then_some(origin)))
+}
+
+/// What a session has beyond the document that it was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Since {
+    Nothing,
+    /// It was named, or held by somebody who did nothing with it.
+    Idle,
+    Work,
+}
+
+/// The document that a session was made from, where what the session says begins as that does.
+fn follows(session: &Session) -> Result<Option<(Artifact, Since)>> {
     let Some(ours) = session.state().identity.as_ref() else { return Ok(None) };
     let Some(origin) = &ours.origin else { return Ok(None) };
     let document = session.text(origin)?;
@@ -214,13 +229,22 @@ pub(super) fn origin(session: &Session) -> Result<Option<Artifact>> {
         return Ok(None);
     }
     let events = events(&origin, &mut keep)?;
-    let (mut expected, mut follows) = (events.iter(), true);
+    let (mut expected, mut follows, mut since) = (events.iter(), true, Since::Nothing);
     session.for_each(|event| {
-        if event.seq > 1 {
-            follows &= expected.next().is_some_and(|expected| says(&event, expected));
+        if event.seq == 1 {
+            return;
+        }
+        match (expected.next(), &event.body) {
+            (Some(expected), _) => follows &= says(&event, expected),
+            (None, Body::SessionNamed(_) | Body::SessionResumed(_) | Body::SessionStopped(_))
+                if since != Since::Work =>
+            {
+                since = Since::Idle;
+            }
+            (None, _) => since = Since::Work,
         }
     })?;
-    Ok((follows && expected.next().is_none()).then_some(origin))
+    Ok((follows && expected.next().is_none()).then_some((origin, since)))
 }
 
 /// Whether an event is the one that a document has to have. Which Segue took it in makes no

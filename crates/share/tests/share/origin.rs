@@ -3,7 +3,10 @@
 
 use std::{fs, sync::Arc};
 
-use segue_core::event::{Draft, SessionNamed};
+use segue_core::{
+    Payload,
+    event::{Cause, Draft, SessionNamed, TurnStarted},
+};
 use segue_journal::{
     Durability, Home, RealDisk, Session,
     line::{self, Link, Place},
@@ -104,7 +107,10 @@ fn a_file_whose_session_has_gone_on_is_a_session_of_its_own_again() {
         assert!(again.was_there && again.at == made.at && again.gone_on == before, "{again:?}");
         assert_eq!(told(&session(&home, &made), tmp.path()).to_bytes(Codec::Plain), file);
         assert!(!seen.contains(&made.at));
+        // Whoever names it has done nothing with it.
         goes_on(&home, &made);
+        assert_eq!(bring(&file, &home, &trusted()).unwrap().0.at, made.at);
+        is_asked(&home, &made);
         before = Some(made.number);
         seen.push(made.at);
     }
@@ -222,6 +228,14 @@ fn a_file_that_is_nothing_is_read_as_what_its_name_says() {
         fs::write(&file, text).unwrap();
         assert_eq!(sniff(&file).unwrap(), format, "{name}");
     }
+}
+
+fn is_asked(home: &Home, taken: &Taken) {
+    let (mut locked, _) = session(home, taken).lock(&me(), system_clock()).unwrap();
+    let turn = locked.state().turn.number + 1;
+    let started = TurnStarted::new(Payload::inline("More"), Cause::Person);
+    let draft = Draft::from(started).in_turn(turn, "native");
+    locked.append(draft, Durability::Synced).unwrap();
 }
 
 /// Names it: from then on it is told from its steps.
