@@ -39,7 +39,7 @@ pub(super) fn run(
     if context.json {
         context.print_json(&json!({
             "session": done.number.to_string(), "id": done.at.id, "dir": done.dir,
-            "was_there": done.was_there, "sealed": done.sealed,
+            "was_there": done.was_there, "gone_on": done.gone_on, "sealed": done.sealed,
             "signature": verdict.state.word(), "next": next,
         }))?;
         return Ok(Exit::Done);
