@@ -123,7 +123,7 @@ fn what_answers_an_unfinished_replay_stays_and_travels_with_it() {
         output.stdout
     };
     there(&["import", "../x.segue"]);
-    there(&["resume", "1"]);
+    there(&["resume", "1", "--keep-files"]);
     let steps = crate::support::lines(&there(&["log", "1", "--steps", "--json"]));
     let steps: Vec<&str> = steps.iter().map(|step| step["id"].as_str().unwrap()).collect();
     assert_eq!(steps, ids(&env, "1"));
