@@ -103,6 +103,21 @@ impl Session {
         Ok(layers.iter().find(|layer| layer.rerun).map_or(0, |layer| layer.steps))
     }
 
+    /// The first steps of two sessions that are compared. One that ran again from the start of the other
+    /// did all of it again, what that was told of included.
+    pub fn first_steps(&self, other: &Session) -> Result<[u64; 2]> {
+        match self.runs_again(other) || other.runs_again(self) {
+            true => Ok([0, 0]),
+            false => Ok([self.first_own_step()?, other.first_own_step()?]),
+        }
+    }
+
+    fn runs_again(&self, other: &Session) -> bool {
+        let identity = self.state().identity.as_ref();
+        let lineage = identity.and_then(|identity| identity.lineage.as_ref());
+        lineage.is_some_and(|from| from.mode == Some(Mode::Continue) && from.from == other.id())
+    }
+
     /// The layer that a turn is told in.
     pub(crate) fn layer_of(&self, turn: u32) -> Result<Layer> {
         let mut layers = self.layers()?;

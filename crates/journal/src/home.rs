@@ -390,14 +390,32 @@ impl Home {
 
     /// The sessions that begin with a part of this one, and can't be read without it.
     pub fn begun_with(&self, at: &Located) -> Result<Vec<Located>> {
+        self.made_from(at, |_, from| from.base.is_some())
+    }
+
+    /// The sessions that this one answers by its recording, and that have not come to the end of it.
+    pub fn answered_by(&self, at: &Located) -> Result<Vec<Located>> {
+        self.made_from(at, |other, from| {
+            // One that can't be opened may be repaired, and goes on then.
+            let done = |session: Session| session.state().recording().is_none();
+            from.recording.is_some() && !self.open(other).is_ok_and(done)
+        })
+    }
+
+    /// The sessions that come from this one like that, and have brought nothing of it along.
+    fn made_from(
+        &self,
+        at: &Located,
+        like: impl Fn(&Located, &Lineage) -> bool,
+    ) -> Result<Vec<Located>> {
         let mut found = self.sessions()?;
         found.retain(|other| {
             let dir = self.session_dir(other);
-            // One that was carried here has brought the part along.
-            let within = self.disk.exists(&dir.join(base::BASE).join(JOURNAL));
+            let within = || self.disk.exists(&dir.join(base::BASE).join(JOURNAL));
             let identity = read_identity(&*self.disk, &dir).ok();
-            let from = identity.as_ref().and_then(base::begun_from).map(|(from, _)| from);
-            other.repo == at.repo && !within && from == Some(at.id)
+            let from = identity.and_then(|identity| identity.lineage);
+            let from = from.filter(|from| other.repo == at.repo && from.from == at.id);
+            from.is_some_and(|from| !within() && like(other, &from))
         });
         Ok(found)
     }

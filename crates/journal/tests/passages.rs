@@ -55,7 +55,9 @@ fn rewind(session: &mut LockedSession, to_turn: u32) {
         undo: false,
     };
     session.append(started, Durability::Soon).unwrap();
-    session.append(RewindFinished { to_turn, files: 0 }, Durability::Synced).unwrap();
+    session
+        .append(RewindFinished { to_turn, files: 0, begins: false }, Durability::Synced)
+        .unwrap();
 }
 
 fn turns_backwards(session: &Session) -> Vec<u32> {

@@ -101,7 +101,9 @@ fn rewind(session: &mut LockedSession, to_turn: u32) {
     let (files, safety, cuts) = (None, String::new(), Vec::new());
     let started = RewindStarted { to_turn, files, path, safety, cuts, undo: false };
     session.append(started, Durability::Soon).unwrap();
-    session.append(RewindFinished { to_turn, files: 0 }, Durability::Synced).unwrap();
+    session
+        .append(RewindFinished { to_turn, files: 0, begins: false }, Durability::Synced)
+        .unwrap();
 }
 
 fn open(dir: &Path) -> Session {

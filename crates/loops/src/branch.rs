@@ -201,6 +201,27 @@ fn packet(
     Ok(Some(Box::new(packet)))
 }
 
+/// The files at the last step of the conversation.
+pub fn last_files(session: &Session, keeper: &Keeper) -> Result<Files, BranchError> {
+    files_after(session, keeper, None)
+}
+
+fn files_after(
+    session: &Session,
+    keeper: &Keeper,
+    word: Option<&str>,
+) -> Result<Files, BranchError> {
+    let marks = session.landmarks()?;
+    let (mark, tip) = find(session, &marks, word)?;
+    // What was kept after a step of the other session stands behind the part that is shared.
+    let shared = session.state().base().is_some_and(|base| mark.index < base.steps);
+    if let Some(base) = session.base()?.filter(|_| shared) {
+        return files_after(&base, keeper, Some(&mark.id.to_string()));
+    }
+    let base = session.base_at(&marks, &mark)?;
+    files(session, keeper, &mark, tip, &base.path)
+}
+
 /// The files at a step: kept at the end of its turn if it was the last one there, else the last time
 /// before.
 pub(crate) fn files(

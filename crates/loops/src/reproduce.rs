@@ -5,12 +5,13 @@
 //! cost what was said (accounting). A cache is believed in none of them.
 
 use segue_core::{
+    SessionId,
     event::Span,
     identity::{Accounts, Base},
     steps::{Step, StepId},
 };
 use segue_journal::{
-    Result, Session,
+    Error, Result, Session,
     base::Layer,
     repair::{self, Problem},
     steps::Landmark,
@@ -24,6 +25,8 @@ pub struct Findings {
     pub last: Option<StepId>,
     /// What is damaged or missing.
     pub source: Vec<String>,
+    /// The first session of which something is: this one, or one that it begins with.
+    pub damaged: Option<SessionId>,
     /// Where the steps are others than those that were named.
     pub structure: Vec<String>,
     /// Where they cost something else than was said.
@@ -45,6 +48,10 @@ pub fn check(session: &Session) -> Result<Findings> {
         Ok(layers) => layers,
         Err(error) => {
             found.source.push(error.to_string());
+            found.damaged = match error {
+                Error::Base { from, .. } => Some(from),
+                _ => Some(session.id()),
+            };
             return Ok(found);
         }
     };
@@ -194,6 +201,7 @@ fn intact(session: &Session, layer: &Layer, found: &mut Findings) -> Result<()> 
             },
         };
         found.source.push(format!("{}: {text}", layer.dir.display()));
+        found.damaged.get_or_insert(layer.id);
     }
     Ok(())
 }

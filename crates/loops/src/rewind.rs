@@ -309,7 +309,8 @@ pub fn complete(supervisor: &mut Supervisor<'_>, keeper: &Keeper) -> Result<(), 
         }
         kept = Some(snapshots);
     }
-    supervisor.commit(RewindFinished { to_turn: under_way.to_turn, files })?;
+    let begins = !supervisor.state().has_begun();
+    supervisor.commit(RewindFinished { to_turn: under_way.to_turn, files, begins })?;
     // What the next turn changes is told from here.
     if let Some(snapshots) = kept {
         let session = supervisor.session().session();

@@ -17,7 +17,8 @@ use crate::{
 };
 
 /// The run of a file, by what is in it: the one that it was saved from, where that is here and has
-/// not gone on, else one that is made of it. Loading the same file again gives the same run.
+/// not gone on, else one that is made of it. Loading the same file again gives the same run, as long as
+/// nobody has gone on with that.
 pub(crate) fn load(runs: &Runs, path: &Path) -> Result<Run> {
     let wrong = |error: segue_share::Error| unfit(path, error.to_string());
     let (at, number) = match foreign::sniff(path).map_err(wrong)? {

@@ -6,13 +6,15 @@
 
 use std::path::{Path, PathBuf};
 
+use segue_agents::native::ModelSpec;
 use segue_core::{
-    Permission,
+    Permission, State,
     caps::Caps,
     identity::{How, Mode},
 };
 use segue_journal::home::NewSession;
 use segue_loops::branch::{self, Branch, With};
+use segue_runner::NATIVE;
 
 use crate::{
     At, Run,
@@ -102,8 +104,9 @@ impl Run {
         prompt: Option<&str>,
         dir: PathBuf,
     ) -> Result<Plan> {
-        let mut branch = self.leave(up_to, How::Replayed)?;
-        let files = branch::before_all(self.journal(), &self.keeper()?);
+        let keeper = self.keeper(&dir);
+        let mut branch = self.leave_with(up_to, How::Replayed, &keeper)?;
+        let files = branch::before_all(self.journal(), &keeper);
         let prompt = match prompt {
             Some(prompt) => prompt.to_owned(),
             None => branch::task(self.journal())?,
@@ -130,17 +133,25 @@ impl Run {
         worktree: bool,
     ) -> Result<Plan> {
         let prompt = said(prompt.unwrap_or(GO_ON))?.to_owned();
-        let mut branch = self.leave(after, How::Forked)?;
+        let mut branch = self.leave_with(after, How::Forked, &self.keeper(dir))?;
         let copies = branch.fork_natively(self.journal(), agent)?;
         let worktree = branch.apart(dir, worktree)?;
         Ok(Plan { branch, prompt, dir: dir.to_owned(), worktree, copies })
     }
 
-    /// The model that it was done with, for the same agent.
+    /// The model that it was done with, for the same agent: [`model_of`].
     #[must_use]
     pub fn model_of(&self, agent: &str) -> Option<&str> {
-        self.state().model().filter(|_| agent == self.state().agent())
+        model_of(self.state(), agent)
     }
+}
+
+/// The model that a session was done with, for the same agent. What another program has recorded need
+/// not be a name that Segue's own agent knows: then the model is for whoever begins to say.
+#[must_use]
+pub fn model_of<'a>(state: &'a State, agent: &str) -> Option<&'a str> {
+    let known = |model: &&str| agent != NATIVE || ModelSpec::parse(model).is_ok();
+    state.model().filter(|_| agent == state.agent()).filter(known)
 }
 
 /// A prompt that says something.

@@ -385,6 +385,16 @@ impl Run {
     /// # Errors
     /// [`Error::NoStep`], [`Error::InsideBatch`], [`Error::NotSingle`].
     pub fn leave(&self, step: impl Into<At>, how: How) -> Result<Branch> {
+        self.leave_with(step, how, &self.keeper(&self.workspace_or_here()?))
+    }
+
+    /// The same, with the files as somebody has kept them.
+    pub(crate) fn leave_with(
+        &self,
+        step: impl Into<At>,
+        how: How,
+        keeper: &Keeper,
+    ) -> Result<Branch> {
         let (state, session) = (self.state(), self.journal());
         let single = |what| Err(Error::NotSingle { what });
         match self.identity()?.loop_kind {
@@ -399,13 +409,12 @@ impl Run {
             Some(index) => At::from(index),
             None => step,
         };
-        Ok(branch::leave(session, &self.keeper()?, step.word(), how)?)
+        Ok(branch::leave(session, keeper, step.word(), how)?)
     }
 
-    /// What has kept the files of its workspace.
-    pub(crate) fn keeper(&self) -> Result<Keeper> {
-        let dir = self.workspace_or_here()?;
-        Ok(Keeper::new(self.journal(), &dir, self.runs.checkpoints()))
+    /// What has kept the files of its workspace, which is here now.
+    pub(crate) fn keeper(&self, dir: &Path) -> Keeper {
+        Keeper::new(self.journal(), dir, self.runs.checkpoints())
     }
 
     /// A recording can be told again also where its workspace is gone.
@@ -456,15 +465,15 @@ impl Run {
     /// # Errors
     /// When one of them can't be read.
     pub fn diff(&self, other: &Run) -> Result<Alignment> {
-        let sketch = |run: &Run| {
+        let [ours, theirs] = self.journal().first_steps(other.journal())?;
+        let sketch = |run: &Run, own: u64| {
             let mut sketches = Vec::new();
-            let own = run.journal().first_own_step()?;
             run.journal().steps_on_path(|step| {
                 sketches.extend((step.index >= own).then(|| Sketch::of(&step)));
             })?;
             Ok::<_, Error>(sketches)
         };
-        Ok(align(&sketch(self)?, &sketch(other)?))
+        Ok(align(&sketch(self, ours)?, &sketch(other, theirs)?))
     }
 
     /// Saves the run into a file, by its ending: `.tine`, `.segue` (everything that going on elsewhere

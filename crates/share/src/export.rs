@@ -241,12 +241,18 @@ fn session_items(session: &Session, identity: &Identity) -> Result<Vec<Item>> {
     Ok(items)
 }
 
-/// The part of another session that this one begins with, and so on: its journal up to there, and
-/// the long texts that it names.
+/// The part of another session that this one begins with, or is answered by, and so on: its journal
+/// up to there, and the long texts that it names.
 fn base_items(session: &Session) -> Result<Vec<Item>> {
+    let mut layers = session.layers()?.split_off(1);
+    // One whose recording is gone can still be looked at elsewhere.
+    if let Ok(Some((recorded, recording))) = session.recorded() {
+        layers = recorded.layers()?;
+        layers.iter_mut().take(1).for_each(|first| first.end = recording.offset);
+    }
     let mut items = Vec::new();
     let mut prefix = String::new();
-    for layer in session.layers()?.iter().skip(1) {
+    for layer in &layers {
         prefix = format!("{prefix}{BASE}/");
         let part = Session::open(std::sync::Arc::clone(session.disk()), &layer.dir)?;
         sound(&part)?;

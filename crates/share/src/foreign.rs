@@ -51,20 +51,22 @@ impl Format {
     }
 }
 
-/// The format of a file, by what is in it. What is neither of the others counts as a bundle, whose
-/// reader says what is wrong.
+/// The format of a file, by what is in it. What is neither of the others is what its name says, or
+/// counts as a bundle: the reader of that says what is wrong.
 pub fn sniff(path: &Path) -> Result<Format> {
     let mut head = Vec::new();
     File::open(path).at(path)?.take(4096).read_to_end(&mut head).at(path)?;
     if wrap::is_wrapped(&head) {
         return Ok(Format::Tine);
     }
+    let named = Format::of_path(path);
     let text = String::from_utf8_lossy(&head);
     match text.trim_start_matches('\u{feff}').trim_start().chars().next() {
         Some('{' | '[') => {}
+        _ if named == Some(Format::Tine) => return Ok(Format::Tine),
         _ => return Ok(Format::Bundle),
     }
-    if Format::of_path(path) == Some(Format::Tine) {
+    if named == Some(Format::Tine) {
         return Ok(Format::Tine);
     }
     let bytes = read(path)?;

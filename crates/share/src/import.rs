@@ -215,8 +215,19 @@ fn check(bundle: &Path, manifest: &Manifest, home: &Home, staging: &Staging) -> 
         let entry = |entry: &str| format!("{name}/{entry}");
         verify(&part).map_err(|(file, why)| refuse(&entry(file), Why::Session(why)))?;
     }
-    for layer in session.layers().map_err(|e| broken(JOURNAL, e))?.iter().skip(1) {
-        let entry = |entry: &str| format!("{BASE}/{entry}");
+    let mut layers = session.layers().map_err(|e| broken(JOURNAL, e))?.split_off(1);
+    let entry = |entry: &str| format!("{BASE}/{entry}");
+    match session.recorded() {
+        Ok(Some((recorded, _))) => {
+            layers = recorded.layers().map_err(|e| broken(&entry(JOURNAL), e))?;
+        }
+        // Without its recording it can be looked at.
+        Err(error) if disk.exists(&staging.session().join(BASE).join(JOURNAL)) => {
+            return Err(broken(&entry(JOURNAL), error));
+        }
+        _ => {}
+    }
+    for layer in layers {
         // Nothing outside of the bundle may be meant.
         if !layer.dir.starts_with(staging.session()) {
             let why = "the session that it begins with is not in the bundle".to_owned();

@@ -3,14 +3,10 @@
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
-use segue_core::{
-    State,
-    event::Reason,
-    state::{Phase, Proof},
-    status::Status,
-};
+use segue_core::{State, state::Proof, status::Status};
 use serde::Serialize;
 
+use crate::show::advice;
 use crate::style::{Style, duration, money, sanitize, shorten, tokens};
 use crate::table::status_paint;
 
@@ -32,10 +28,10 @@ pub struct Contender {
     pub unpriced_calls: u64,
     pub seconds: u64,
     pub last_words: Option<String>,
+    /// The command that goes on, where it is not done.
+    pub next: Option<String>,
     #[serde(skip)]
     status_of: Status,
-    #[serde(skip)]
-    done: bool,
 }
 
 impl Contender {
@@ -62,15 +58,9 @@ impl Contender {
             unpriced_calls: state.unpriced_calls,
             seconds: u64::try_from(seconds).unwrap_or_default(),
             last_words: state.last_text.clone(),
+            next: (status != Status::Completed).then(|| advice(status, state, &number.to_string())),
             status_of: status,
-            done: state.phase == Phase::Stopped
-                && state.stop.as_ref().is_some_and(|stop| stop.reason == Reason::Done),
         }
-    }
-
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.done
     }
 }
 

@@ -103,12 +103,12 @@ pub struct Counts {
 }
 
 impl Side {
-    /// Looks at a session that was found and opened.
-    pub fn of(session: &Session, found: &Found) -> Result<Self> {
+    /// Looks at a session that was found and opened, from the step on that is compared
+    /// ([`Session::first_steps`]).
+    pub fn of(session: &Session, found: &Found, told: u64) -> Result<Self> {
         let state = session.state();
         let alive = session.held_by().unwrap_or_default().is_some();
         let (mut totals, mut sketches) = (Totals::default(), Vec::new());
-        let told = session.first_own_step()?;
         session.steps_on_path(|step| {
             if step.index < told {
                 return;

@@ -117,7 +117,14 @@ pub fn resume(session: &Session, going: &Going<'_>) -> Plan {
             "" => " (is not there: name its new place with --dir)".to_owned(),
             note => format!(", {note}"),
         };
-        line("workspace", format!("{}{note}", sanitize(&path.display().to_string())));
+        let path = sanitize(&path.display().to_string()).into_owned();
+        // Nobody has worked there yet: in what it was made from, nothing is touched.
+        let own = state.identity.as_ref().is_some_and(|identity| identity.worktree);
+        let place = match own && state.worktree.is_none() {
+            true => format!("a worktree of its own, made of {path}"),
+            false => path,
+        };
+        line("workspace", format!("{place}{note}"));
     }
     if let Some(permission) = going.permission {
         line("may", permission.to_owned());

@@ -56,6 +56,14 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let selector = found.selector();
     let session = found.open(&context.home)?;
     check_whole(&session)?;
+    let state = session.state();
+    if state.identity.as_ref().is_some_and(|identity| identity.worktree) && state.worktree.is_none()
+    {
+        let message = format!("session {selector} has made nothing yet: nobody has worked in it");
+        return Err(
+            CommandError::usage(message).hint(format!("segue resume {selector} \"what to do\""))
+        );
+    }
     let into = match &args.into {
         Some(dir) => workspace(&context.cwd, Some(dir))?,
         None => origin(context, &found, &session)?,

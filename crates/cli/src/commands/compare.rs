@@ -1,10 +1,15 @@
 //! `segue compare`: the same task from the same state, given to several agents side by side.
 
-use std::{path::Path, thread};
+use std::{
+    path::{Path, PathBuf},
+    thread,
+};
 
+use segue::plan::model_of;
 use segue_core::{
     Exit, Permission,
-    event::SessionStopped,
+    caps::Caps,
+    event::{Reason, SessionStopped},
     identity::{How, Lineage},
 };
 use segue_journal::{LockedSession, Session, home::NewSession};
@@ -29,12 +34,12 @@ use crate::{
         import, place,
         replay::task,
         run::{Manner, check_git, surroundings},
-        worker::{Wishes, hire, known_agent, no_such_agent},
+        worker::{NATIVE, Wishes, hire, known_agent, no_such_agent},
     },
     config::{Config, words},
     context::{Context, print, say},
     error::{CommandError, CommandResult},
-    observe::Watcher,
+    observe::{Watcher, exit_of},
 };
 
 /// Give the same task to several agents, each in a worktree of its own
@@ -58,6 +63,9 @@ pub(crate) struct Args {
     /// All of them know what was said and done up to this step, and have its files
     #[arg(long, value_name = "STEP", requires = "prompt")]
     from_step: Option<String>,
+    /// Where the repository is now, if it has moved
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
     /// What the agents may do: read-only, edit or full [default: as before]
     #[arg(long, value_name = "WHAT")]
     permission: Option<Permission>,
@@ -67,6 +75,9 @@ pub(crate) struct Args {
     #[command(flatten)]
     caps: CapFlags,
 }
+
+/// Someone who can work, and the model's full name where it is ours to say.
+type Hired = (Option<String>, Worker);
 
 /// Who tries, and in which session.
 struct Try {
@@ -80,7 +91,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let config = context.config()?;
     let found = import::find(context, Some(&args.session))?;
     let session = fork::open(context, &found, "compared")?;
-    let place = place::find(context, &session, None)?;
+    let place = place::find(context, &session, args.dir.as_deref())?;
     check_git(&place.dir)?;
     let named = words(&args.agents);
     let agents: Result<Vec<String>, CommandError> =
@@ -91,17 +102,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     }
     let keeper = Keeper::new(&session, &place.dir, config.checkpoints());
     let prompt = task(&session, args.prompt.as_deref())?;
-    // Everybody has to be able to work before anybody begins.
-    let mut hired = Vec::new();
-    for agent in &agents {
-        let same = agent == session.state().agent();
-        let model = args.model.as_deref().filter(|_| agent == "native");
-        let model = model.or_else(|| session.state().model().filter(|_| same));
-        let wishes = Wishes { model, permission: args.permission, fresh: false };
-        hired.push(hire(context, &config, agent, wishes)?);
-    }
+    let caps = config.caps().overridden_by(args.caps.caps());
+    let hired = hire_all(context, &config, args, &session, &agents, caps)?;
     let step = fork::step_word(context, &session, args.from_step.as_deref())?;
-    let from = From::find(&session, &keeper, &found, step.as_deref())?;
+    let from = From::find(&session, &keeper, &found, (step.as_deref(), &place.dir))?;
     if !context.json {
         say_plan(context, &plan(&found, &agents, &prompt, &from));
     }
@@ -115,21 +119,41 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             prompt: prompt.clone(),
             workspace: place.dir.clone(),
             worktree: true,
-            caps: config.caps().overridden_by(args.caps.caps()),
+            caps,
             name: None,
             sealed: false,
             segue: env!("CARGO_PKG_VERSION").to_owned(),
         };
         let new = from.session(&session, &found, with)?;
-        worker.check_price(new.caps)?;
         let mut watcher = Watcher::quiet(context);
         let manner = Manner::default();
         let around = surroundings(context, &config, &mut watcher, interrupt.clone(), manner);
         let (session, number) = launch::create(&context.home, new, &around)?;
         tries.push(Try { agent, number, session, worker });
     }
-    let contenders = side_by_side(context, &config, tries, &interrupt)?;
-    show(context, &found, &contenders)
+    let (contenders, stops) = side_by_side(context, &config, tries, &interrupt)?;
+    show(context, &found, &contenders)?;
+    Ok(exit(&interrupt, &stops))
+}
+
+/// Everybody has to be able to work, within the caps, before there is a session of anybody.
+fn hire_all(
+    context: &Context,
+    config: &Config,
+    args: &Args,
+    session: &Session,
+    agents: &[String],
+    caps: Caps,
+) -> Result<Vec<Hired>, CommandError> {
+    let one = |agent: &String| {
+        let named = args.model.as_deref().filter(|_| agent == NATIVE);
+        let model = named.or_else(|| model_of(session.state(), agent));
+        let wishes = Wishes { model, permission: args.permission, fresh: false };
+        let (model, worker) = hire(context, config, agent, wishes)?;
+        worker.check_price(caps)?;
+        Ok((model, worker))
+    };
+    agents.iter().map(one).collect()
 }
 
 /// What all of them begin with.
@@ -145,15 +169,14 @@ impl From {
         session: &Session,
         keeper: &Keeper,
         found: &Found,
-        step: Option<&str>,
+        (step, dir): (Option<&str>, &Path),
     ) -> Result<Self, CommandError> {
         let Some(step) = step else {
             return Ok(Self::Start(branch::before_all(session, keeper)));
         };
         let wrong = |error| branch_error(error, &found.selector());
         let mut branch = branch::leave(session, keeper, Some(step), How::Forked).map_err(wrong)?;
-        let dir = session.state().workspace().map(Path::to_owned).unwrap_or_default();
-        branch.apart(&dir, true).map_err(wrong)?;
+        branch.apart(dir, true).map_err(wrong)?;
         Ok(Self::Step(Box::new(branch)))
     }
 
@@ -195,13 +218,16 @@ fn plan(found: &Found, agents: &[String], prompt: &str, from: &From) -> Vec<Stri
     lines
 }
 
+/// How somebody's work has ended, where they could work at all.
+type Ended = Option<SessionStopped>;
+
 /// Lets all of them work at the same time, and says when one has stopped.
 fn side_by_side(
     context: &Context,
     config: &Config,
     tries: Vec<Try>,
     interrupt: &Interrupt,
-) -> Result<Vec<Contender>, CommandError> {
+) -> Result<(Vec<Contender>, Vec<Ended>), CommandError> {
     let worked = thread::scope(|scope| {
         let threads: Vec<_> = tries
             .into_iter()
@@ -221,14 +247,15 @@ fn side_by_side(
             .collect();
         threads.into_iter().filter_map(|thread| thread.join().ok()).collect::<Vec<_>>()
     });
-    let mut contenders = Vec::new();
+    let (mut contenders, mut stops) = (Vec::new(), Vec::new());
     for (agent, number, dir, done) in worked {
-        if let Err(error) = done {
+        if let Err(error) = &done {
             say(&format!("note: #{number} {agent} could not work: {error}"));
         }
         contenders.push(contender(context, number, &dir)?);
+        stops.push(done.ok());
     }
-    Ok(contenders)
+    Ok((contenders, stops))
 }
 
 fn work(
@@ -261,13 +288,25 @@ fn contender(context: &Context, number: u64, dir: &Path) -> Result<Contender, Co
     Ok(Contender::of(state, number, steps, files.map(|(_, total)| total as u64)))
 }
 
-fn show(context: &Context, found: &Found, contenders: &[Contender]) -> CommandResult {
+fn show(context: &Context, found: &Found, contenders: &[Contender]) -> Result<(), CommandError> {
     if context.json {
-        context.print_json(&json!({ "source": found.selector(), "sessions": contenders }))?;
-    } else {
-        print(&table(contenders, &context.out()));
-        say("segue diff A B shows two of them side by side; segue accept N takes one over");
+        let json = json!({ "source": found.selector(), "sessions": contenders });
+        return context.print_json(&json);
     }
-    let done = contenders.iter().any(Contender::is_done);
-    Ok(if done { Exit::Done } else { Exit::Failed })
+    print(&table(contenders, &context.out()));
+    say("segue diff A B shows two of them side by side; segue accept N takes one over");
+    // Last, as where one session has stopped.
+    contenders.iter().filter_map(|one| one.next.as_ref()).for_each(|next| say(next));
+    Ok(())
+}
+
+/// What it came to: done where somebody is done, unless a person has broken it off; else how the
+/// first of them has stopped.
+fn exit(interrupt: &Interrupt, stops: &[Ended]) -> Exit {
+    let done = |stop: &Ended| stop.as_ref().is_some_and(|stop| stop.reason == Reason::Done);
+    match interrupt.signal() {
+        Some(signal) if !stops.iter().all(done) => Exit::Interrupted(signal),
+        _ if stops.iter().any(done) => Exit::Done,
+        _ => stops.iter().flatten().next().map_or(Exit::Failed, exit_of),
+    }
 }

@@ -4,7 +4,10 @@ use std::io::{self, IsTerminal, Write};
 
 use segue_core::Exit;
 use segue_journal::Session;
-use segue_loops::keep::{Checkpoints, Keeper};
+use segue_loops::{
+    branch,
+    keep::{Checkpoints, Keeper},
+};
 use segue_view::{
     diff::{
         Comparison, DiffJson, FileDiff, FileStatus, Files, Side, patch_text, plain_text, table_text,
@@ -37,9 +40,10 @@ const MOST_FILES: usize = 10_000;
   segue diff 7 replay --exit-code   0 where the same was said and done, 1 where not
   segue diff 7 9 --json | jq .first_difference")]
 pub(crate) struct Args {
-    /// The first session: a number, a name, an id or the start of one, a path, or @latest
+    /// The first session: a number, a name, an id or the start of one, a path, a .tine or .segue
+    /// file, or @latest
     a: String,
-    /// The second session
+    /// The second session, named in the same ways
     b: String,
     /// Show what differs between their files, line by line
     #[arg(long)]
@@ -85,8 +89,10 @@ fn compare(context: &Context, args: &Args) -> Result<(Comparison, Option<Vec<u8>
         (import::find(context, Some(&args.a))?, import::find(context, Some(&args.b))?);
     let (a, b) = (found_a.open(&context.home)?, found_b.open(&context.home)?);
     let (files, patch) = compare_files((&a, &found_a), (&b, &found_b), args.files)?;
-    let side = |session: &Session, found: &Found| Side::of(session, found).map_err(view_error);
-    Ok((Comparison::new(side(&a, &found_a)?, side(&b, &found_b)?, files), patch))
+    let [first_a, first_b] = a.first_steps(&b)?;
+    let a = Side::of(&a, &found_a, first_a).map_err(view_error)?;
+    let b = Side::of(&b, &found_b, first_b).map_err(view_error)?;
+    Ok((Comparison::new(a, b, files), patch))
 }
 
 fn show(context: &Context, args: &Args, all: &Comparison, patch: Option<&[u8]>) {
@@ -113,7 +119,8 @@ fn compare_files(
     b: (&Session, &Found),
     line_by_line: bool,
 ) -> Result<(Files, Option<Vec<u8>>), CommandError> {
-    let commit = |session: &Session| session.state().checkpoint.as_ref()?.commit.clone();
+    let kept = |session: &Session| session.state().checkpoint.as_ref()?.commit.clone();
+    let commit = |session: &Session| kept(session).or_else(|| files_of_base(session));
     let unknown = |why: String| Ok((Files::Unknown(why), None));
     let (from, to) = match (commit(a.0), commit(b.0)) {
         (Some(from), Some(to)) => (from, to),
@@ -139,6 +146,15 @@ fn compare_files(
         }
     }
     unknown(missing.unwrap_or_else(|| "no repository has their checkpoints".to_owned()))
+}
+
+/// The files of a session in which nobody has worked: those that belong to the step that it begins with.
+fn files_of_base(session: &Session) -> Option<String> {
+    session.state().base()?;
+    let dir = session.state().workspace().filter(|dir| dir.is_dir())?;
+    let keeper = Keeper::new(session, dir, Checkpoints::Always);
+    let files = branch::last_files(session, &keeper).ok()?;
+    files.commit().map(str::to_owned)
 }
 
 fn failed(error: SnapshotError) -> CommandError {

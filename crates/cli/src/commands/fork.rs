@@ -1,5 +1,7 @@
 //! `segue fork`: a new session that begins with what another one knows at one of its steps.
 
+use std::path::PathBuf;
+
 use segue::{
     Run,
     plan::{By, Plan},
@@ -59,6 +61,9 @@ pub(crate) struct Args {
     /// In a worktree of its own, also at the last step
     #[arg(long)]
     worktree: bool,
+    /// Where the repository is now, if it has moved
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
@@ -74,14 +79,19 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
     let found = import::find(context, Some(&args.session))?;
     let session = open(context, &found, "forked")?;
     check_free(context, args.name.as_deref())?;
+    let (step, prompt) = (args.from_step.as_deref(), args.prompt.as_deref());
     let agent = match &args.with {
         Some(word) => known_agent(word).ok_or_else(|| no_such_agent(word))?,
+        // A program of somebody else's need not be one of ours.
+        None if prompt.is_some() && known_agent(session.state().agent()).is_none() => {
+            let error = no_such_agent(session.state().agent());
+            return Err(error.hint("say who goes on: --with AGENT"));
+        }
         None => session.state().agent().to_owned(),
     };
-    let place = place::find(context, &session, None)?;
+    let place = place::find(context, &session, args.dir.as_deref())?;
     let wrong = |error: segue::Error| CommandError::from(error).about(&found.selector());
     let run = Run::of(&context.runs()?, session, found.number);
-    let (step, prompt) = (args.from_step.as_deref(), args.prompt.as_deref());
     let plan = run.plan_fork(step, &agent, prompt, &place.dir, args.worktree).map_err(wrong)?;
     if args.dry_run && context.json {
         context.print_json(&plan_json(&found, &plan, &agent))?;

@@ -5,7 +5,7 @@ use std::path::Path;
 use segue_core::Exit;
 use segue_share::{
     foreign::{self, Format},
-    tine::Into,
+    tine::{Into, Taken},
 };
 use segue_view::style::Paint;
 use serde_json::json;
@@ -39,7 +39,7 @@ pub(super) fn run(
     if context.json {
         context.print_json(&json!({
             "session": done.number.to_string(), "id": done.at.id, "dir": done.dir,
-            "was_there": done.was_there, "sealed": done.sealed,
+            "was_there": done.was_there, "gone_on": done.gone_on, "sealed": done.sealed,
             "signature": verdict.state.word(), "next": next,
         }))?;
         return Ok(Exit::Done);
@@ -47,6 +47,7 @@ pub(super) fn run(
     let sign = context.err().paint(Paint::Green, "✓");
     let what = if done.was_there { "was here already" } else { "is here" };
     say(&format!("{sign} session {} {what} · {}", done.number, done.dir.display()));
+    say_gone_on(&done);
     if done.sealed {
         say("  it can be looked at, replayed and forked, and not resumed: so the file says");
     }
@@ -60,5 +61,13 @@ pub(super) fn bring(context: &Context, file: &Path) -> Result<(u64, bool), Comma
     let into = Into { repo: repo_of(&dir)?, workspace: dir };
     let done = foreign::load(file, Format::Tine, &context.home, into)
         .map_err(|error| share_error(&error))?;
+    say_gone_on(&done);
     Ok((done.number, done.was_there))
+}
+
+/// The file stands for what is in it. Whoever means what it has become names the session.
+fn say_gone_on(done: &Taken) {
+    if let Some(before) = done.gone_on {
+        say(&format!("  session {before}, made of it before, has gone on: segue resume {before}"));
+    }
 }

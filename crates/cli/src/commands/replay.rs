@@ -6,6 +6,8 @@ mod inspect;
 mod rerun;
 mod save;
 
+use std::path::PathBuf;
+
 use segue_core::Permission;
 
 pub(crate) use rerun::task;
@@ -53,7 +55,7 @@ pub(crate) struct Args {
     /// Derive everything again, and say what is no longer as it was
     #[arg(long, conflicts_with_all = ["inspect", "dry_run"])]
     verify: bool,
-    /// A name for the new session, or a file (x.tine, x.segue) that it is written to as well
+    /// A name for the new session, or a file (x.tine, x.segue, x.json) that it is written to as well
     #[arg(long, value_name = "NAME|FILE")]
     save: Option<String>,
     /// Replace a file that is there
@@ -80,6 +82,9 @@ pub(crate) struct Args {
     /// What the agent may do: read-only, edit or full [default: as before]
     #[arg(long, value_name = "WHAT")]
     permission: Option<Permission>,
+    /// Where the repository is now, if it has moved
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
     #[command(flatten)]
     caps: CapFlags,
 }
@@ -131,6 +136,7 @@ fn check(args: &Args) -> Result<(), CommandError> {
         (args.prompt.is_some() && !lives, "--prompt", "nobody is asked"),
         (args.model.is_some() && !lives, "--model", "no model is called"),
         (args.permission.is_some() && !lives, "--permission", "nobody does anything"),
+        (args.dir.is_some() && !lives, "--dir", "nobody works anywhere"),
         (!cap.is_empty() && !lives, cap, "nothing is spent"),
         (args.verify && args.from_step.is_some(), "--from-step", "all of it is verified"),
     ];

@@ -105,28 +105,40 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     Ok(Exit::Done)
 }
 
-/// A session that another one begins with stays as long as that one.
+/// A session that another one begins with, or is answered by, stays as long as that one.
 fn check_needed(context: &Context, chosen: &[(Found, Located)]) -> Result<(), CommandError> {
     for (found, at) in chosen {
-        let mut others = context.home.begun_with(at)?;
-        others.retain(|other| !chosen.iter().any(|(_, at)| at == other));
-        if others.is_empty() {
-            continue;
-        }
-        let numbers = context.home.numbers()?;
-        let mut names: Vec<String> = others.iter().map(|other| name_of(&numbers, other)).collect();
-        names.sort_by_key(|name| name.parse::<u64>().unwrap_or(u64::MAX));
-        let (selector, all) = (found.selector(), names.join(" "));
-        let (what, begin) = match &names[..] {
-            [one] => (format!("session {one}"), "begins"),
-            _ => (format!("sessions {}", names.join(", ")), "begin"),
-        };
-        let message = format!("{what} {begin} with a part of session {selector}");
-        return Err(
-            CommandError::usage(message).hint(format!("remove all: segue rm {selector} {all}"))
-        );
+        let begun = (context.home.begun_with(at)?, ["begins", "begin"], "with a part of");
+        let answered =
+            (context.home.answered_by(at)?, ["is", "are"], "answered by the recording of");
+        check_others(context, chosen, found, begun)?;
+        check_others(context, chosen, found, answered)?;
     }
     Ok(())
+}
+
+type Others = (Vec<Located>, [&'static str; 2], &'static str);
+
+fn check_others(
+    context: &Context,
+    chosen: &[(Found, Located)],
+    found: &Found,
+    (mut others, [one, several], how): Others,
+) -> Result<(), CommandError> {
+    others.retain(|other| !chosen.iter().any(|(_, at)| at == other));
+    if others.is_empty() {
+        return Ok(());
+    }
+    let numbers = context.home.numbers()?;
+    let mut names: Vec<String> = others.iter().map(|other| name_of(&numbers, other)).collect();
+    names.sort_by_key(|name| name.parse::<u64>().unwrap_or(u64::MAX));
+    let (selector, all) = (found.selector(), names.join(" "));
+    let who = match &names[..] {
+        [name] => format!("session {name} {one}"),
+        _ => format!("sessions {} {several}", names.join(", ")),
+    };
+    let error = CommandError::usage(format!("{who} {how} session {selector}"));
+    Err(error.hint(format!("remove all: segue rm {selector} {all}")))
 }
 
 fn name_of(numbers: &[(u64, Located)], at: &Located) -> String {

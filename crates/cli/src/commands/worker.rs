@@ -123,7 +123,8 @@ impl From<HireError> for CommandError {
                 Self::failed(message).hint(sign_in).hint("segue agents shows who is")
             }
             HireError::Unbound(_) => Self::usage(message).hint("--permission full says so"),
-            HireError::NoSuchModel(_) => Self::usage(message),
+            HireError::NoSuchModel(_) => Self::usage(message)
+                .hint("name the model: --model anthropic/…, openai/…, chat/… or script:FILE"),
             HireError::NoModel {
                 provider: Some(provider),
                 error: ModelError::NotSignedIn { message, fix },

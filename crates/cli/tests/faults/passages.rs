@@ -569,6 +569,13 @@ fn a_comparison_can_be_killed_anywhere() {
     });
 }
 
+#[test]
+fn a_rerun_can_be_killed_anywhere() {
+    every_point("a_rerun_can_be_killed_anywhere", || {
+        left(&["replay", "1", "--mode", "rerun", "--agent", LOOKER], after_comparison)
+    });
+}
+
 /// It begins with the files of the start.
 fn after_comparison(passage: &Passage) -> Result<(), Broken> {
     finished(passage)?;

@@ -3,6 +3,7 @@
 
 use std::{fs, path::PathBuf};
 
+use segue_share::tine::Codec;
 use segue_testkit::{
     env::{Output, TestEnv},
     model_server::Reply,
@@ -69,6 +70,67 @@ fn it_runs_again_and_everything_is_from_the_recording() {
     assert_eq!(show(&env, "2")["tokens"].as_u64().unwrap_or(0), 0);
     assert_eq!(show(&env, "2")["identity"]["lineage"]["how"], "replayed");
     assert_eq!(segue(&env, &["replay", "2", "--verify"]).status, 0);
+    // As a file it says that all of it was reused.
+    ok(&env, &["export", "2", "--format", "tine", "-o", "../again.tine"]);
+    let told = segue_share::tine::open(&env.path("again.tine")).unwrap();
+    let told: Value = serde_json::from_slice(&told.to_bytes(Codec::Plain)).unwrap();
+    assert_eq!(told["metadata"]["replay"]["reused_steps"], ids(&env, "1").len());
+}
+
+#[test]
+fn a_rerun_that_runs_again_is_compared_with_all_that_it_did() {
+    let env = recorded();
+    let server = serve([Reply::text("Both are there, again.")]);
+    let rerun = ["replay", "1", "--mode", "rerun", "--agent", "native", "--model", CHAT];
+    assert_eq!(ask(&env, &server, &rerun).status, 0);
+    let server = serve([Reply::text("never said").sticky()]);
+    let output = ask(&env, &server, &["replay", "2", "--mode", "cache", "--continue"]);
+    assert_eq!((output.status, server.turns().len()), (0, 0), "{}", output.stderr);
+    assert_eq!(ids(&env, "3"), ids(&env, "2"));
+    for (a, b) in [("2", "3"), ("3", "2")] {
+        ok(&env, &["diff", a, b, "--exit-code"]);
+    }
+}
+
+/// A replay that was killed after its first reply.
+fn broken_off(env: &TestEnv) {
+    let (output, _) = again(env, &[], "never said");
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let journal = env.session_dir(2).unwrap().join("journal.jsonl");
+    let whole = fs::read_to_string(&journal).unwrap();
+    let events: Vec<&str> = whole.split_inclusive('\n').collect();
+    let cut = events.iter().position(|line| line.contains("\"model.replied\"")).unwrap() + 1;
+    fs::write(&journal, events[..cut].concat()).unwrap();
+    fs::remove_file(env.session_dir(2).unwrap().join("state.json")).unwrap();
+}
+
+#[test]
+fn what_answers_an_unfinished_replay_stays_and_travels_with_it() {
+    let env = recorded();
+    broken_off(&env);
+    let output = segue(&env, &["rm", "1", "--force"]);
+    assert_eq!(output.status, 2, "{}", output.stderr);
+    let why = "session 2 is answered by the recording of session 1";
+    assert!(output.stderr.contains(why), "{}", output.stderr);
+    assert!(output.stderr.contains("segue rm 1 2"), "{}", output.stderr);
+    ok(&env, &["export", "2", "-o", "../x.segue"]);
+
+    let elsewhere = env.path("elsewhere").display().to_string();
+    let server = serve([Reply::text("never said").sticky()]);
+    let there = |args: &[&str]| {
+        let output = ask(&env, &server, &[args, &["--home", &elsewhere]].concat());
+        assert_eq!(output.status, 0, "{args:?}: {}", output.stderr);
+        output.stdout
+    };
+    there(&["import", "../x.segue"]);
+    there(&["resume", "1", "--keep-files"]);
+    let steps = crate::support::lines(&there(&["log", "1", "--steps", "--json"]));
+    let steps: Vec<&str> = steps.iter().map(|step| step["id"].as_str().unwrap()).collect();
+    assert_eq!(steps, ids(&env, "1"));
+    assert!(server.turns().is_empty());
+    // Where nothing is answered any more, it may go.
+    assert_eq!(ask(&env, &server, &["resume", "2"]).status, 0);
+    ok(&env, &["rm", "1", "--force"]);
 }
 
 #[test]
@@ -195,15 +257,8 @@ fn killed_on_the_way_it_goes_on_the_same_way() {
 #[test]
 fn a_recording_that_is_gone_or_changed_is_not_guessed() {
     let env = recorded();
-    env.write("AGENTS.md", "Use tabs.\n").unwrap();
-    let (output, _) = again(&env, &[], "never said");
-    assert_eq!(output.status, 0, "{}", output.stderr);
+    broken_off(&env);
     let journal = env.session_dir(2).unwrap().join("journal.jsonl");
-    let whole = fs::read_to_string(&journal).unwrap();
-    let events: Vec<&str> = whole.split_inclusive('\n').collect();
-    let cut = events.iter().position(|line| line.contains("\"model.replied\"")).unwrap() + 1;
-    fs::write(&journal, events[..cut].concat()).unwrap();
-    fs::remove_file(env.session_dir(2).unwrap().join("state.json")).unwrap();
     let first = env.session_dir(1).unwrap().join("journal.jsonl");
     fs::rename(&first, first.with_extension("away")).unwrap();
     let before = fs::read(&journal).unwrap();

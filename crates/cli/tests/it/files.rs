@@ -7,7 +7,7 @@ use segue_testkit::env::TestEnv;
 use serde_json::json;
 
 use crate::{
-    replay::ok,
+    replay::{ok, refused},
     support::{json as parsed, lines, scripted_in_git, segue},
 };
 
@@ -137,4 +137,35 @@ fn spans_are_a_session_that_was_asked_something_or_nothing() {
     let told = |step: &serde_json::Value| format!("{}: {}", step["kind"], step["title"]);
     let told: Vec<String> = steps.iter().map(told).collect();
     assert_eq!(told, [r#""prompt": "Does it rain?""#, r#""reply": "Yes.""#]);
+    // Nobody of ours has done it, and so nobody of ours is answered by it or goes on unasked.
+    refused(&env, &["replay", "1", "--continue"], &["session 1 is by otel"]);
+    let output = segue(&env, &["fork", "1", "Go on"]);
+    assert_eq!(output.status, 127, "{}", output.stderr);
+    assert!(output.stderr.contains("--with AGENT"), "{}", output.stderr);
+    ok(&env, &["fork", "1", "Go on", "--with", "exec:echo Done."]);
+}
+
+#[test]
+fn a_model_whose_name_is_no_name_of_ours_keeps_nobody_from_going_on() {
+    let (env, model) = scripted_in_git(SAYS);
+    let run = json!({
+        "type": "Run", "id": "old", "status": "completed", "created_at": 1_763_400_000.25,
+        "model_info": "m-0", "system_prompt": "", "user_prompt": "What is in a.txt?",
+        "metadata": {}, "steps": [
+            {"type": "Step", "id": "375a4707c485", "parent_id": null, "kind": "think",
+             "inputs": {"text": "I look."}, "outputs": {}, "model_info": "m-0",
+             "timestamp": 1_763_400_001.5, "duration": 0.0, "cost": 0.0},
+            {"type": "Step", "id": "3acd0a5d0e6a", "parent_id": "375a4707c485", "kind": "done",
+             "inputs": {"text": "It is 42."}, "outputs": {}, "model_info": "m-0",
+             "timestamp": 1_763_400_003.5, "duration": 0.0, "cost": 0.0012},
+        ],
+    });
+    fs::write(env.path("old.tine"), run.to_string()).unwrap();
+    ok(&env, &["import", "../old.tine"]);
+    ok(&env, &["config", "set", "model", &model]);
+    ok(&env, &["fork", "1", "Go on"]);
+    ok(&env, &["replay", "1", "--mode", "rerun", "--agent", "native"]);
+    ok(&env, &["compare", "1", "--agents", "native"]);
+    // One that a person names is not passed over.
+    refused(&env, &["fork", "1", "Go on", "--model", "m-0"], &["--model anthropic/"]);
 }

@@ -4,11 +4,14 @@
 use std::{fs, path::PathBuf};
 
 use segue_share::tine::Codec;
-use segue_testkit::{env::TestEnv, model_server::Reply};
+use segue_testkit::{
+    env::{Output, TestEnv},
+    model_server::Reply,
+};
 use serde_json::{Value, json};
 
 use crate::{
-    replay::{claim, ids, ok},
+    replay::{claim, ids, ok, refused},
     support::{
         ANTHROPIC, DONE, ask, data, journal_bytes, last_told, lines, scripted_in_git, segue, serve,
         show, tree, two_turns,
@@ -208,7 +211,10 @@ fn killed_right_after_it_was_made_a_replay_is_complete_and_a_fork_waits_with_its
     assert!(said.contains("session 3 was forked, and waits for what to do"), "{said}");
     assert!((journal_bytes(&env, 2), journal_bytes(&env, 3)) == before);
     let repo = tree(&env.repo());
-    ok(&env, &["resume", "3", "Do it another way"]);
+    let said = ok(&env, &["resume", "3", "Do it another way"]).stderr;
+    let place = format!("workspace a worktree of its own, made of {}", env.repo().display());
+    assert!(said.contains(&place), "{said}");
+    assert!(said.contains("the files that it begins with are there"), "{said}");
     assert_eq!(tree(&env.repo()), repo);
     let at = workspace(&env, "3");
     assert_eq!(tree(&at).get("a.txt").map(String::as_str), Some("two\n"));
@@ -253,6 +259,10 @@ fn a_fork_that_waits_is_handed_over_without_touching_the_others_files() {
     let env = two_turns();
     ok(&env, &["fork", "1", "--from-step", "4"]);
     let before = tree(&env.repo());
+    // Its files are known, and nothing of it is anywhere yet.
+    let files = json_of(&env, &["diff", "1", "2", "--json"])["files"].clone();
+    assert_eq!(files["same"], false, "{files}");
+    refused(&env, &["accept", "2"], &["has made nothing yet", "segue resume 2"]);
     ok(&env, &["handoff", "2", "--to", READER]);
     assert_eq!(tree(&env.repo()), before);
     ok(&env, &["resume", "2", "Go on"]);
@@ -370,4 +380,35 @@ fn what_was_left_behind_is_not_told_as_reused() {
     assert_eq!(all, 110 * replies, "{lineage}");
     ok(&env, &["replay", "2", "--verify"]);
     assert_eq!(ids(&env, "2"), now, "the beginning is shared as it is");
+}
+
+#[test]
+fn where_the_repository_has_moved_its_new_place_is_named() {
+    let env = two_turns();
+    let moved = env.path("moved");
+    fs::rename(env.repo(), &moved).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = env.command(args);
+        Output::of(command.current_dir(env.home())).unwrap()
+    };
+    let fork = ["fork", "1", "--from-step", "4", "Go on", "--with", READER];
+    let rerun = ["replay", "1", "--mode", "rerun", "--agent", READER];
+    let left: [(&[&str], &[&str]); 4] = [
+        (&fork, &["a.txt", "base.txt"]),
+        (&rerun, &["base.txt"]),
+        (&["compare", "1", "--agents", READER], &["base.txt"]),
+        (&["replay", "1", "--continue"], &[]),
+    ];
+    for (args, files) in left {
+        let output = run(args);
+        assert_eq!(output.status, 1, "{args:?}: {}", output.stderr);
+        assert!(output.stderr.contains("--dir"), "{args:?}: {}", output.stderr);
+        let _ = fs::remove_file(env.path("seen.txt"));
+        let there = [args, &["--dir", moved.to_str().unwrap()]].concat();
+        let output = run(&there);
+        assert_eq!(output.status, 0, "{args:?}: {}", output.stderr);
+        let seen = fs::read_to_string(env.path("seen.txt")).unwrap_or_default();
+        assert_eq!(seen.lines().collect::<Vec<_>>(), files, "{args:?}");
+    }
+    assert!(!env.repo().exists());
 }

@@ -146,10 +146,21 @@ fn a_replay_is_written_to_a_file() {
     assert!(env.repo().join("../x.segue").exists());
     refused(&env, &["replay", "1", "--save", "../x.segue"], &["is there already", "--force"]);
     ok(&env, &["replay", "1", "--save", "../x.segue", "--force"]);
+    // Where it can't be written, the session is there all the same, and that is said.
+    let output = segue(&env, &["replay", "1", "--save", "/proc/x.tine"]);
+    assert_eq!(output.status, 1, "{}", output.stderr);
+    assert!(output.stderr.contains("session 4 was made"), "{}", output.stderr);
+    // A rerun as a file: the steps that it was told of, and its own.
+    let rerun = ["replay", "1", "--mode", "rerun", "--agent", "exec:echo Done.", "--save"];
+    let output = ok(&env, &[&rerun[..], &["../again.tine"]].concat());
+    assert!(output.stderr.contains("written to"), "{}", output.stderr);
+    let output = ok(&env, &["replay", "../again.tine", "--inspect", "--json"]);
+    assert!(output.stderr.contains("session 5 is "), "{}", output.stderr);
+    assert_eq!(lines(&output.stdout).len(), ids(&env, "1").len() + 2);
     // A word with a dot in it is a name, like any other.
     let output = ok(&env, &["replay", "1", "--save", "v1.2"]);
     assert!(!output.stderr.contains("written to"), "{}", output.stderr);
-    assert_eq!(show(&env, "v1.2")["number"], 4);
+    assert_eq!(show(&env, "v1.2")["number"], 6);
 }
 
 #[test]
@@ -181,7 +192,19 @@ fn a_file_is_a_session_as_well() {
     ok(&env, &["run", "--new", "exec:cat", "Tell me"]);
     ok(&env, &["export", "5", "-o", "theirs.tine"]);
     ok(&env, &["resume", "theirs.tine", "More"]);
+    // A file of our own agent that has gone on elsewhere still stands for what is in it.
     let elsewhere = env.path("elsewhere").display().to_string();
+    for (number, before) in [("1", None), ("2", Some("session 1, made of it before"))] {
+        let args = ["resume", "finished.tine", "More", "--home", &elsewhere];
+        let output = ok(&env, &args);
+        let made = format!("session {number} was made of ");
+        assert!(output.stderr.contains(&made), "{}", output.stderr);
+        assert!(before.is_none_or(|text| output.stderr.contains(text)), "{}", output.stderr);
+    }
+    let inspect = ["replay", "finished.tine", "--inspect", "--json", "--home", &elsewhere];
+    let output = ok(&env, &inspect);
+    assert_eq!(lines(&output.stdout).len(), all.len());
+    let elsewhere = env.path("another").display().to_string();
     ok(&env, &["export", "5", "-o", "theirs.tine", "--force"]);
     let output = segue(&env, &["resume", "theirs.tine", "More", "--home", &elsewhere]);
     assert_eq!(output.status, 2, "{}", output.stderr);
@@ -227,6 +250,10 @@ fn what_is_no_longer_as_it_was_is_found() {
     ok(&env, &["replay", "1", "--verify"]);
     let source = found("2")["source"][0].as_str().unwrap().to_owned();
     assert!(source.contains("no longer what it was"), "{source}");
+    // It is the other one that has to be looked at.
+    assert_eq!(found("2")["damaged"], show(&env, "1")["identity"]["id"]);
+    let output = segue(&env, &["replay", "2", "--verify"]);
+    assert_eq!(crate::support::last_words(&output).trim(), "hint: segue verify 1");
     fs::write(&journal, &whole).unwrap();
     ok(&env, &["replay", "2", "--verify"]);
     let output = segue(&env, &["replay", "7", "--verify"]);
@@ -236,7 +263,7 @@ fn what_is_no_longer_as_it_was_is_found() {
 #[test]
 fn flags_that_a_mode_cannot_honour_are_refused() {
     let env = two_turns();
-    let cases: [(&[&str], &str); 22] = [
+    let cases: [(&[&str], &str); 24] = [
         (&["--inspect", "--save", "x"], "--save"),
         (&["--verify", "--save", "x"], "--save"),
         (&["--force"], "--force"),
@@ -257,6 +284,8 @@ fn flags_that_a_mode_cannot_honour_are_refused() {
         (&["--verify", "--mode", "rerun", "--agent", "native", "--permission", "edit"], "--agent"),
         (&["--verify", "--mode", "rerun", "--permission", "edit"], "--mode rerun"),
         (&["--save", "again", "--force"], "--force"),
+        (&["--inspect", "--dir", "."], "--dir"),
+        (&["--mode", "cache", "--dir", "."], "--dir"),
         (&["--save", "../again"], "neither a name nor a file"),
         (&["--verify", "--inspect"], "--inspect"),
     ];
@@ -517,4 +546,36 @@ fn lengthen(dir: &std::path::Path, turns: u32) {
         let drafts = drafts.into_iter().map(|draft| draft.in_turn(number, "native")).collect();
         session.append_all(drafts, Durability::Soon).unwrap();
     }
+}
+
+/// Every way to leave a session, and to tell it again.
+fn nothing_leaves(env: &TestEnv, word: &str) {
+    for args in [
+        &["fork", "1", "Go on"][..],
+        &["fork", "1"],
+        &["replay", "1"],
+        &["replay", "1", "--inspect"],
+        &["replay", "1", "--verify"],
+        &["replay", "1", "--continue"],
+        &["replay", "1", "--mode", "rerun", "--agent", "exec:cat"],
+        &["compare", "1", "--agents", "exec:cat", "Do it"],
+    ] {
+        refused(env, args, &[word]);
+    }
+}
+
+#[test]
+fn a_list_of_tasks_is_not_left_as_a_whole() {
+    use crate::task_runs::{ACCEPT, list, run, work};
+    let env = list(1);
+    let output = run(&env, &work(1, "one"), ACCEPT, &[]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    nothing_leaves(&env, "list of tasks");
+}
+
+#[test]
+fn a_crew_is_not_left_as_a_whole() {
+    let env = two_turns();
+    claim(&env, 1, "\"loop\":\"solo\"", "\"loop\":\"crew\"");
+    nothing_leaves(&env, "session 1 is a crew");
 }

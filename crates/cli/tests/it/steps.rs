@@ -237,7 +237,9 @@ fn two_sessions_are_compared_step_by_step_and_file_by_file() {
     done(&env, &["replay", "1"]);
     let output = segue(&env, &["diff", "1", "3", "--exit-code", "--json"]);
     assert_eq!(output.status, 0, "{}", output.stdout);
-    assert_eq!(json(&output.stdout)["same"], true);
+    // Nobody has worked in the replay: its files are those of the step that it ends with.
+    let same = json(&output.stdout);
+    assert_eq!((&same["same"], &same["files"]["same"]), (&true.into(), &true.into()), "{same}");
     let output = segue(&env, &["diff", "1", "2", "--exit-code", "--json"]);
     assert_eq!(output.status, 1);
     let diff = json(&output.stdout);
@@ -300,6 +302,61 @@ fn several_agents_get_the_same_task_in_the_same_state_and_one_is_accepted() {
     // The second time there is nothing to do.
     let said = done(&env, &["accept", "2", "--force"]);
     assert!(said.contains("are the same there already"), "{said}");
+}
+
+/// The numbers of all sessions that were ever made.
+fn numbers(env: &TestEnv) -> usize {
+    fs::read_dir(env.home().join("numbers")).unwrap().count()
+}
+
+#[test]
+fn where_one_of_several_can_not_work_nothing_is_made_of_any() {
+    let env = two_turns();
+    // The first one's price is known.
+    let server = serve([Reply::text("Done.").sticky()]);
+    let args = ["compare", "1", "--agents", "native,exec:cat", "--model", ANTHROPIC];
+    let output = ask(&env, &server, &[&args[..], &["--max-cost", "1"]].concat());
+    assert_eq!(output.status, 2, "{}", output.stderr);
+    assert!(output.stderr.contains("price"), "{}", output.stderr);
+    assert_eq!((numbers(&env), server.turns().len()), (1, 0));
+}
+
+#[test]
+fn a_comparison_that_was_broken_off_says_so_and_how_each_goes_on() {
+    use crate::support::{finish, signal, start, until};
+    let env = two_turns();
+    let agents = "exec:echo Done.,exec:echo begun > ../begun.txt; sleep 300";
+    let child = start(&mut env.command(["compare", "1", "--agents", agents]));
+    until("both", || {
+        let done = show_status(&env, "2").is_some_and(|status| status == "completed");
+        done && env.path("begun.txt").exists()
+    });
+    signal(&child, rustix::process::Signal::INT);
+    let output = finish(child);
+    assert_eq!(output.status, 130, "{}", output.stderr);
+    assert_eq!(last_words(&output), "segue resume 3");
+    assert!(!output.stderr.contains("segue resume 2"), "{}", output.stderr);
+}
+
+fn show_status(env: &TestEnv, session: &str) -> Option<String> {
+    let output = segue(env, &["show", session, "--json"]);
+    (output.status == 0).then(|| json(&output.stdout)["status"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_comparison_in_which_nobody_is_done_ends_as_the_first_of_them() {
+    let (env, model) = scripted_in_git(DONE);
+    let run = ["run", "Do it", "--model", &model, "--proof", "false", "--max-turns", "1"];
+    assert_eq!(segue(&env, &run).status, 3);
+    let compare = ["compare", "1", "--agents", "native,exec:cat", "--max-turns", "1"];
+    let output = segue(&env, &compare);
+    assert_eq!(output.status, 3, "{}{}", output.stdout, output.stderr);
+    let next: Vec<&str> = output.stderr.lines().rev().take(2).collect();
+    assert!(next[1].starts_with("segue resume 2 --max-turns "), "{next:?}");
+    assert!(next[0].starts_with("segue resume 3 --max-turns "), "{next:?}");
+    let output = segue(&env, &[&compare[..], &["--json"]].concat());
+    let next = json(&output.stdout)["sessions"][0]["next"].clone();
+    assert!(next.as_str().unwrap().starts_with("segue resume 4"), "{next}");
 }
 
 #[test]
@@ -399,7 +456,7 @@ fn what_can_not_be_done_is_refused_before_anything_is_made() {
         let output = segue(&env, args);
         assert_eq!(output.status, 2, "{args:?}: {}", output.stderr);
     }
-    assert_eq!(fs::read_dir(env.home().join("numbers")).unwrap().count(), 1);
+    assert_eq!(numbers(&env), 1);
     done(&env, &["fork", "1", "--from-step", "main", "Go on"]);
     done(&env, &["fork", "1", "And on"]);
     let output = segue(&env, &["rm", "1", "--force"]);

@@ -112,6 +112,9 @@ pub struct RewindFinished {
     /// How many files were brought back, changed back or taken away.
     #[serde(default)]
     pub files: u64,
+    /// Nobody had worked yet: they are the files that the session begins with.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub begins: bool,
 }
 
 /// A worktree of the session's own is about to be made.

@@ -309,7 +309,7 @@ mod tests {
             let path = Some(self.0.path_to(to_turn));
             let (files, safety) = (None, "refs/x".to_owned());
             self.with(None, RewindStarted { to_turn, files, path, safety, cuts, undo: false });
-            self.with(None, RewindFinished { to_turn, files: 0 })
+            self.with(None, RewindFinished { to_turn, files: 0, begins: false })
         }
 
         fn undo(&mut self) -> &mut Self {
@@ -323,7 +323,7 @@ mod tests {
                 undo: true,
             };
             let to_turn = started.to_turn;
-            self.with(None, started).with(None, RewindFinished { to_turn, files: 0 })
+            self.with(None, started).with(None, RewindFinished { to_turn, files: 0, begins: false })
         }
 
         fn path(&self) -> Vec<(u32, u32)> {
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(back.safety, format!("refs/segue/{id}/before-1"));
         // Whoever brings them back leaves the conversation as it is.
         let mut journal = Journal(waits);
-        journal.with(None, RewindFinished { to_turn: 0, files: 3 });
+        journal.with(None, RewindFinished { to_turn: 0, files: 3, begins: false });
         assert_eq!((&journal.0.rewind.under_way, journal.0.last_turn()), (&None, 0));
         assert!(!journal.0.rewind.waits);
     }

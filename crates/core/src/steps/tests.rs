@@ -140,7 +140,7 @@ fn what_comes_after_a_rewind_follows_from_the_turn_that_it_went_back_to() {
     let (files, safety) = (None, String::new());
     let cuts = Vec::new();
     journal.add("", RewindStarted { to_turn: 1, files, path, safety, cuts, undo: false });
-    journal.add("", RewindFinished { to_turn: 1, files: 0 });
+    journal.add("", RewindFinished { to_turn: 1, files: 0, begins: false });
     let steps = journal.prompt("four").text("well").ended().steps();
     assert_eq!(steps.len(), 8);
     assert_eq!(steps[6].parents, [steps[1].id]);

@@ -198,7 +198,7 @@ fn passage(turn: u32) -> Vec<Step> {
         (None, taken.into()),
         (None, CheckpointSkipped { mark: Mark::Stop, why: "kein git".into() }.into()),
         (None, started.into()),
-        (None, RewindFinished { to_turn: turn, files: 3 }.into()),
+        (None, RewindFinished { to_turn: turn, files: 3, begins: false }.into()),
         (None, planned.into()),
         (None, WorktreeMade { path: "/tmp/füße-segue-1".into() }.into()),
         (None, ended.into()),

@@ -36,7 +36,9 @@ fn one_more_and_back(run: &Run) {
     let (files, safety, cuts) = (None, String::new(), Vec::new());
     let back = RewindStarted { to_turn: 1, files, path, safety, cuts, undo: false };
     session.append(back, Durability::Synced).unwrap();
-    session.append(RewindFinished { to_turn: 1, files: 0 }, Durability::Synced).unwrap();
+    session
+        .append(RewindFinished { to_turn: 1, files: 0, begins: false }, Durability::Synced)
+        .unwrap();
 }
 
 #[test]

@@ -50,6 +50,10 @@ fn prompt(artifact: &Artifact) -> &str {
     artifact.section("metadata").get("user_prompt").and_then(Value::text).unwrap()
 }
 
+fn agent(artifact: &Artifact) -> &str {
+    artifact.section("manifest").get("agent").and_then(Value::text).unwrap()
+}
+
 /// Kind and words of each step, calls and results included.
 fn told(artifact: &Artifact) -> Vec<String> {
     let steps = artifact.steps().map(|(_, step)| {
@@ -110,6 +114,7 @@ fn a_standard_trace_tells_what_was_asked_and_done() {
     // As another one may write them: not in the order of time.
     let run = read(&[second, tool, root(), http, first]).unwrap();
     assert_eq!(prompt(&run), "Does it rain in Paris?");
+    assert_eq!(agent(&run), "bot");
     assert_eq!(
         told(&run),
         [
@@ -353,4 +358,19 @@ fn spans_in_a_circle_end() {
         span(id, above, "chat", (1, 2), &asked)
     });
     assert_eq!(told(&read(&chats).unwrap()), ["model: 01", "model: 02"]);
+}
+
+#[test]
+fn who_worked_is_said_and_is_never_taken_for_ours() {
+    let named = |name: Option<&str>| {
+        let asked = json!([said("user", "Go")]);
+        let mut chat = chat("02", (1, 2), &asked, &json!([said("assistant", "Gone.")]));
+        if let Some(name) = name {
+            let key = json!({"key": "gen_ai.agent.name", "value": {"stringValue": name}});
+            chat["attributes"].as_array_mut().unwrap().push(key);
+        }
+        agent(&read(&[chat]).unwrap()).to_owned()
+    };
+    let names = [None, Some("bot"), Some(" "), Some("exec:rm -rf ~")];
+    assert_eq!(names.map(named), ["otel", "bot", "otel", "otel"]);
 }

@@ -93,6 +93,7 @@ struct Taker<'a> {
     calls: HashMap<String, (Value, Value)>,
     prompt: Option<String>,
     system: Option<String>,
+    agent: Option<String>,
     model: String,
     recorded: bool,
     failed: bool,
@@ -102,6 +103,9 @@ impl<'a> Taker<'a> {
     fn of(sorted: &[&'a Span]) -> Self {
         let mut taker = Self::default();
         taker.spans.extend(sorted.iter().map(|span| (span.id.as_str(), *span)));
+        // The one that nothing is above; a colon is in the names of commands, which it has not said.
+        let names = sorted.iter().filter_map(|span| span.text("gen_ai.agent.name"));
+        taker.agent = names.map(str::trim).find(|name| !name.contains(':')).map(str::to_owned);
         for span in sorted {
             let part = Part::of(span);
             taker.recorded |= part == Part::Recorded;
@@ -314,8 +318,13 @@ impl<'a> Taker<'a> {
             ("user_prompt", prompt.into()),
             ("otel_trace_id", trace.into()),
         ]);
-        let (kind, replay) = ("otel".into(), vec!["cache"].into());
-        let manifest = map([("kind", kind), ("replay", replay), ("resume", false.into())]);
+        let agent = self.agent.filter(|name| !name.is_empty());
+        let manifest = map([
+            ("kind", "otel".into()),
+            ("agent", agent.as_deref().unwrap_or("otel").into()),
+            ("replay", vec!["cache"].into()),
+            ("resume", false.into()),
+        ]);
         let main = self.order.last().cloned().unwrap_or_default();
         let graph = map([("order", self.order.into()), ("steps", self.steps.into())]);
         Ok(map([

@@ -4,10 +4,7 @@
 //! (`origin`), a long one as a blob. Its hash is what the session is named after: two documents are
 //! two sessions, however little they differ, and what is here under a name is what was checked.
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::PathBuf, sync::Arc};
 
 use jiff::Timestamp;
 use segue_core::{
@@ -52,23 +49,31 @@ pub struct Taken {
     pub was_there: bool,
     /// It can be looked at, replayed and forked, and not resumed.
     pub sealed: bool,
+    /// The last session that was made of the same file, where that has gone on since.
+    pub gone_on: Option<u64>,
 }
 
-/// Makes the session of an artifact. Its findings have been looked at.
+/// The session that an artifact tells: one that was made of it, as long as that has not gone on,
+/// else a new one. Its findings have been looked at.
 pub(crate) fn place(artifact: &Artifact, home: &Home, into: Into) -> Result<Taken> {
     let document = artifact.document();
-    let id = name(artifact, &document);
-    let taken = |at: Located, was_there: bool| {
-        let (dir, number) = (home.session_dir(&at), number(home, &at)?);
-        same(home, &dir, &document)?;
-        Ok(Taken { at, dir, number, was_there, sealed: !artifact.can_be_resumed() })
+    let there = home.sessions()?;
+    let (mut nth, mut gone_on) = (1, None);
+    let id = loop {
+        let id = name(artifact, &document, nth);
+        let Some(at) = there.iter().find(|at| at.id == id) else { break id };
+        // One that is damaged, or that somebody gave this name to, is left as it is.
+        if let Some(made) = home.open(at).ok().filter(|session| made_of(session, &document)) {
+            if matches!(follows(&made), Ok(Some((_, Since::Nothing | Since::Idle)))) {
+                return taken(artifact, home, at.clone(), true, gone_on);
+            }
+            gone_on = Some(number(home, at)?);
+        }
+        nth += 1;
     };
-    if let Some(at) = home.sessions()?.into_iter().find(|at| at.id == id) {
-        return taken(at, true);
-    }
     let at = Located { repo: into.repo.id.clone(), id };
     let mut staging = Staging::new(home, &at)?;
-    write(artifact, &document, home, into, &mut staging)?;
+    write(artifact, &document, home, (into, id), &mut staging)?;
     let session = Session::open(Arc::clone(home.disk()), staging.session())?;
     verify(&session).map_err(|(entry, why)| Error::Refused {
         path: staging.session().to_owned(),
@@ -77,7 +82,25 @@ pub(crate) fn place(artifact: &Artifact, home: &Home, into: Into) -> Result<Take
     })?;
     staging.sync()?;
     let fresh = staging.publish(&home.session_dir(&at))?;
-    taken(at, !fresh)
+    taken(artifact, home, at, !fresh, gone_on)
+}
+
+fn taken(
+    artifact: &Artifact,
+    home: &Home,
+    at: Located,
+    was_there: bool,
+    gone_on: Option<u64>,
+) -> Result<Taken> {
+    let (dir, number) = (home.session_dir(&at), number(home, &at)?);
+    Ok(Taken { at, dir, number, was_there, sealed: !artifact.can_be_resumed(), gone_on })
+}
+
+/// Whether a session was made of this very document: a name has fewer bits than a hash.
+fn made_of(session: &Session, document: &str) -> bool {
+    let identity = session.state().identity.as_ref();
+    let origin = identity.and_then(|identity| identity.origin.as_ref());
+    origin.is_some_and(|origin| origin.digest() == payload(document).digest())
 }
 
 /// The session that a document was written from, where it is here and tells the same. Whoever asked
@@ -98,35 +121,20 @@ pub(crate) fn written_from(artifact: &Artifact, home: &Home) -> Result<Option<Ta
     }
     let sealed = session.state().identity.as_ref().is_some_and(|identity| identity.sealed);
     let (dir, number) = (home.session_dir(&at), number(home, &at)?);
-    Ok(Some(Taken { at, dir, number, was_there: true, sealed }))
-}
-
-/// A name has fewer bits than a hash: what is here under it was made from this very document.
-fn same(home: &Home, dir: &Path, document: &str) -> Result<()> {
-    let session = Session::open(Arc::clone(home.disk()), dir)?;
-    let identity = session.state().identity.as_ref();
-    let origin = identity.and_then(|identity| identity.origin.as_ref());
-    match origin.is_some_and(|origin| origin.digest() == payload(document).digest()) {
-        true => Ok(()),
-        false => Err(Error::Damaged {
-            dir: dir.to_owned(),
-            problem: "it has the id of the run in the file, and was made from something else"
-                .to_owned(),
-        }),
-    }
+    Ok(Some(Taken { at, dir, number, was_there: true, sealed, gone_on: None }))
 }
 
 fn write(
     artifact: &Artifact,
     document: &str,
     home: &Home,
-    into: Into,
+    (into, id): (Into, SessionId),
     staging: &mut Staging,
 ) -> Result<()> {
     let disk = Arc::clone(home.disk());
     let dir = staging.session().to_owned();
     let mut keep = |text: &str| Ok(blob::payload(&*disk, &dir, text)?);
-    let identity = identity(artifact, document, into, &mut keep)?;
+    let identity = identity(artifact, document, (into, id), &mut keep)?;
     let events = events(artifact, &mut keep)?;
     let bad =
         |error: serde_json::Error| Error::Damaged { dir: dir.clone(), problem: error.to_string() };
@@ -150,13 +158,18 @@ fn write(
     Ok(())
 }
 
-fn identity(artifact: &Artifact, document: &str, into: Into, keep: Keep<'_>) -> Result<Identity> {
+fn identity(
+    artifact: &Artifact,
+    document: &str,
+    (into, id): (Into, SessionId),
+    keep: Keep<'_>,
+) -> Result<Identity> {
     let metadata = |key: &str| artifact.section("metadata").get(key).and_then(Value::text);
     let model = artifact.section("manifest").get("model").and_then(|model| model.get("name"));
     let model = model.and_then(Value::text).or(metadata("model_info"));
     Ok(Identity {
         v: identity::VERSION,
-        id: name(artifact, document),
+        id,
         created_at: created(artifact),
         repo: into.repo,
         workspace: into.workspace,
@@ -190,24 +203,48 @@ fn events(artifact: &Artifact, keep: Keep<'_>) -> Result<Vec<Timed>> {
 /// it, and nothing else: what has been added since, or was put together by somebody, is not what a
 /// signature in it covers.
 pub(super) fn origin(session: &Session) -> Result<Option<Artifact>> {
+    let found = follows(session)?;
+    Ok(found.and_then(|(origin, since)| (since == Since::Nothing).then_some(origin)))
+}
+
+/// What a session has beyond the document that it was made from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Since {
+    Nothing,
+    /// It was named, or held by somebody who did nothing with it.
+    Idle,
+    Work,
+}
+
+/// The document that a session was made from, where what the session says begins as that does.
+fn follows(session: &Session) -> Result<Option<(Artifact, Since)>> {
     let Some(ours) = session.state().identity.as_ref() else { return Ok(None) };
     let Some(origin) = &ours.origin else { return Ok(None) };
     let document = session.text(origin)?;
     let Ok(origin) = Artifact::read_document(&document) else { return Ok(None) };
     let mut keep = |text: &str| Ok(payload(text));
     let into = Into { repo: ours.repo.clone(), workspace: ours.workspace.clone() };
-    let again = identity(&origin, &document, into, &mut keep)?;
+    let again = identity(&origin, &document, (into, ours.id), &mut keep)?;
     if (Identity { segue: ours.segue.clone(), ..again }) != *ours {
         return Ok(None);
     }
     let events = events(&origin, &mut keep)?;
-    let (mut expected, mut follows) = (events.iter(), true);
+    let (mut expected, mut follows, mut since) = (events.iter(), true, Since::Nothing);
     session.for_each(|event| {
-        if event.seq > 1 {
-            follows &= expected.next().is_some_and(|expected| says(&event, expected));
+        if event.seq == 1 {
+            return;
+        }
+        match (expected.next(), &event.body) {
+            (Some(expected), _) => follows &= says(&event, expected),
+            (None, Body::SessionNamed(_) | Body::SessionResumed(_) | Body::SessionStopped(_))
+                if since != Since::Work =>
+            {
+                since = Since::Idle;
+            }
+            (None, _) => since = Since::Work,
         }
     })?;
-    Ok((follows && expected.next().is_none()).then_some(origin))
+    Ok((follows && expected.next().is_none()).then_some((origin, since)))
 }
 
 /// Whether an event is the one that a document has to have. Which Segue took it in makes no
@@ -229,10 +266,16 @@ fn payload(text: &str) -> Payload {
     }
 }
 
-/// The same document is the same session, wherever it is brought to.
-fn name(artifact: &Artifact, document: &str) -> SessionId {
+/// The same document is the same session, wherever it is brought to; where that has gone on, it is the
+/// second one that is made of it, and so on.
+fn name(artifact: &Artifact, document: &str, nth: u32) -> SessionId {
+    let mut hash = blake3::Hasher::new();
+    hash.update(document.as_bytes());
+    if nth > 1 {
+        hash.update(&nth.to_le_bytes());
+    }
     let mut random = [0; 16];
-    random.copy_from_slice(&blake3::hash(document.as_bytes()).as_bytes()[..16]);
+    random.copy_from_slice(&hash.finalize().as_bytes()[..16]);
     // As many bits as a ULID has for each.
     let millis = u64::try_from(created(artifact).as_millisecond()).unwrap_or_default();
     SessionId::from_parts(millis & ((1 << 48) - 1), u128::from_le_bytes(random) >> 48)

@@ -187,7 +187,7 @@ impl Taker<'_> {
             cuts: Vec::new(),
             undo: false,
         });
-        self.push(RewindFinished { to_turn, files: 0 });
+        self.push(RewindFinished { to_turn, files: 0, begins: false });
         self.path = path;
         Ok(())
     }

@@ -10,6 +10,7 @@
 
 use jiff::Timestamp;
 use segue_core::{
+    State,
     event::ToolStatus,
     identity::{How, Identity, Mode},
     payload::Payload,
@@ -65,8 +66,16 @@ struct Teller<'a> {
     transcript: Vec<Value>,
     refs: Map,
     model: String,
-    /// Steps of the session that it begins with, without what was left behind there.
+    /// Steps of the session that it begins with, without what was left behind there; or those that
+    /// were answered from a recording.
     reused: u64,
+}
+
+/// How many steps of a session are from the recording that it was answered by, as far as it has come.
+fn answered(state: &State) -> Option<u64> {
+    let lineage = state.identity.as_ref()?.lineage.as_ref()?;
+    lineage.recording.as_ref()?;
+    Some(state.replay.as_ref().map_or(u64::MAX, |ended| ended.step))
 }
 
 impl<'a> Teller<'a> {
@@ -104,7 +113,8 @@ impl<'a> Teller<'a> {
         told.insert("id".to_owned(), id.as_str().into());
         let state = self.session.state();
         let base = state.base();
-        if base.is_some_and(|base| step.index < base.steps && base.has_turn(turn)) {
+        let begins = base.is_some_and(|base| step.index < base.steps && base.has_turn(turn));
+        if begins || answered(state).is_some_and(|until| step.index < until) {
             self.reused += 1;
         }
         if state.on_path(turn) {

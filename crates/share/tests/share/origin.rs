@@ -3,7 +3,10 @@
 
 use std::{fs, sync::Arc};
 
-use segue_core::event::{Draft, SessionNamed};
+use segue_core::{
+    Payload,
+    event::{Cause, Draft, SessionNamed, TurnStarted},
+};
 use segue_journal::{
     Durability, Home, RealDisk, Session,
     line::{self, Link, Place},
@@ -12,7 +15,6 @@ use segue_journal::{
     system_clock,
 };
 use segue_share::{
-    Error,
     foreign::Demand,
     tine::{Artifact, Codec, State, Taken, Trust, json::map},
 };
@@ -70,7 +72,7 @@ fn a_signature_makes_another_session_and_white_space_does_not() {
 }
 
 #[test]
-fn a_session_of_that_name_that_is_another_one_is_refused() {
+fn a_session_of_that_name_that_is_another_one_is_left_as_it_is() {
     let tmp = tempfile::tempdir().unwrap();
     let file = plain(&run("Mend it", &["done"]));
     let (taken, _) = bring(&file, &home(&tmp.path().join("a")), &Demand::default()).unwrap();
@@ -80,9 +82,38 @@ fn a_session_of_that_name_that_is_another_one_is_refused() {
     fs::create_dir_all(&dir).unwrap();
     let identity = support::identity(&taken.at.id.to_string(), "r");
     fs::write(dir.join(IDENTITY), serde_json::to_vec(&identity).unwrap()).unwrap();
-    fs::write(dir.join(JOURNAL), support::first_line(&identity, taken.at.id)).unwrap();
-    let refused = bring(&file, &other, &Demand::default()).unwrap_err();
-    assert!(matches!(refused, Error::Damaged { .. }), "{refused}");
+    let theirs = support::first_line(&identity, taken.at.id);
+    fs::write(dir.join(JOURNAL), &theirs).unwrap();
+    for was_there in [false, true] {
+        let (made, _) = bring(&file, &other, &Demand::default()).unwrap();
+        assert!(made.at.id != taken.at.id && made.was_there == was_there, "{made:?}");
+        assert_eq!((prompt(&session(&other, &made)).as_str(), made.gone_on), ("Mend it", None));
+    }
+    assert_eq!(fs::read(dir.join(JOURNAL)).unwrap(), theirs);
+}
+
+#[test]
+fn a_file_whose_session_has_gone_on_is_a_session_of_its_own_again() {
+    let tmp = tempfile::tempdir().unwrap();
+    let home = home(tmp.path());
+    let file = signed(&run("Mend it", &["one", "two"])).to_bytes(Codec::Plain);
+    let mut before = None;
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let (made, _) = bring(&file, &home, &trusted()).unwrap();
+        assert!(!made.was_there && made.gone_on == before, "{made:?}");
+        // As long as it is what the file tells, the file is this one.
+        let (again, _) = bring(&file, &home, &trusted()).unwrap();
+        assert!(again.was_there && again.at == made.at && again.gone_on == before, "{again:?}");
+        assert_eq!(told(&session(&home, &made), tmp.path()).to_bytes(Codec::Plain), file);
+        assert!(!seen.contains(&made.at));
+        // Whoever names it has done nothing with it.
+        goes_on(&home, &made);
+        assert_eq!(bring(&file, &home, &trusted()).unwrap().0.at, made.at);
+        is_asked(&home, &made);
+        before = Some(made.number);
+        seen.push(made.at);
+    }
 }
 
 #[test]
@@ -181,6 +212,30 @@ fn a_bundle_brings_the_document_along() {
     assert_eq!(told.to_bytes(Codec::Plain), file);
     // And there it is the same one that the file is.
     assert!(bring(&file, &there, &trusted()).unwrap().0.was_there);
+}
+
+#[test]
+fn a_file_that_is_nothing_is_read_as_what_its_name_says() {
+    use segue_share::foreign::{Format, sniff};
+    let tmp = tempfile::tempdir().unwrap();
+    for (name, text, format) in [
+        ("bad.tine", "nothing", Format::Tine),
+        ("empty.tine", "", Format::Tine),
+        ("bad.segue", "nothing", Format::Bundle),
+        ("bad", "", Format::Bundle),
+    ] {
+        let file = tmp.path().join(name);
+        fs::write(&file, text).unwrap();
+        assert_eq!(sniff(&file).unwrap(), format, "{name}");
+    }
+}
+
+fn is_asked(home: &Home, taken: &Taken) {
+    let (mut locked, _) = session(home, taken).lock(&me(), system_clock()).unwrap();
+    let turn = locked.state().turn.number + 1;
+    let started = TurnStarted::new(Payload::inline("More"), Cause::Person);
+    let draft = Draft::from(started).in_turn(turn, "native");
+    locked.append(draft, Durability::Synced).unwrap();
 }
 
 /// Names it: from then on it is told from its steps.

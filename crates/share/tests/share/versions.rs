@@ -121,4 +121,5 @@ fn a_trace_of_others_is_a_session_that_was_asked_something() {
         ]
     );
     assert!(taken.sealed);
+    assert_eq!(made.state().agent(), "otel");
 }

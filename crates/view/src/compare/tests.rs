@@ -1,4 +1,4 @@
-use segue_core::{caps::Cap, event::Reason};
+use segue_core::{caps::Cap, event::Reason, state::Phase};
 
 use super::*;
 
@@ -17,8 +17,8 @@ fn contender(session: u64, agent: &str, status: Status) -> Contender {
         unpriced_calls: 0,
         seconds: 75,
         last_words: Some("It is mended.\nAnd more.".to_owned()),
+        next: None,
         status_of: status,
-        done: status == Status::Completed,
     }
 }
 
@@ -46,7 +46,8 @@ fn only_what_was_done_in_it_is_counted() {
     state.turn.number = 4;
     let one = Contender::of(&state, 9, 20, Some(3));
     assert_eq!((one.turns, one.steps, one.files, one.proof), (4, 20, Some(3), None));
-    assert!(!one.is_done());
+    let next = one.next.as_deref().unwrap_or_default();
+    assert!(next.starts_with("segue resume 9"), "{next}");
     state.stop = Some(segue_core::event::SessionStopped {
         reason: Reason::Done,
         agent: None,
@@ -56,5 +57,5 @@ fn only_what_was_done_in_it_is_counted() {
         message: "done".to_owned(),
         hint: None,
     });
-    assert!(Contender::of(&state, 9, 20, None).is_done());
+    assert_eq!(Contender::of(&state, 9, 20, None).next, None);
 }

@@ -29,7 +29,10 @@ impl Out<'_> {
             }
             Body::RewindStarted(started) => self.rewinding(started),
             Body::RewindFinished(done) => {
-                let text = format!("back at the end of turn {}", done.to_turn);
+                let text = match done.begins {
+                    true => "the files that it begins with are there".to_owned(),
+                    false => format!("back at the end of turn {}", done.to_turn),
+                };
                 let files = format!(" · {}", count(done.files, "file"));
                 self.line(0, (Paint::Cyan, "⟲"), &[(Paint::Bold, text), (Paint::Dim, files)]);
             }

@@ -1,7 +1,7 @@
 //! `segue replay --mode cache --continue`: the native agent runs again from the start, answered from
 //! the recording as long as it asks the same, and live from there on.
 
-use segue_agents::native::ModelSpec;
+use segue::plan::model_of;
 use segue_core::{
     Body, Exit,
     identity::{How, Lineage, LoopKind, Mode, Recording},
@@ -43,16 +43,14 @@ pub(super) fn run(
     let save = Save::parse(context, args.save.as_deref(), args.force)?;
     check_free(context, save.name())?;
     let config = context.config()?;
-    let place = place::find(context, session, None)?;
+    let place = place::find(context, session, args.dir.as_deref())?;
     check_git(&place.dir)?;
     let keeper = Keeper::new(session, &place.dir, config.checkpoints());
     let files = branch::before_all(session, &keeper);
     let prompt = prompt(session, args.prompt.as_deref())?;
     say_what(context, args, &selector, files.is_some(), &prompt);
     let state = session.state();
-    // What another program has recorded need not be a name that we know.
-    let recorded = state.model().filter(|model| ModelSpec::parse(model).is_ok());
-    let model = args.model.as_deref().or(recorded);
+    let model = args.model.as_deref().or_else(|| model_of(state, NATIVE));
     let wishes = Wishes { model, permission: args.permission, fresh: false };
     let (model, worker) = hire(context, &config, NATIVE, wishes)?;
     let unreadable = || CommandError::failed(format!("session {selector} can't be read"));

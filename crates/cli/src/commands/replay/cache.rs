@@ -30,7 +30,10 @@ pub(super) fn run(
         .replay_as(args.from_step.as_deref(), save.name())
         .map_err(|error| CommandError::from(error).about(&selector))?;
     let number = made.selector();
-    let file = save::write(context, &save, &number)?;
+    let file = save::write(context, &save, &number).map_err(|error| {
+        // It is there all the same.
+        error.hint(format!("session {number} was made: segue export {number} -o FILE"))
+    })?;
     let message = made.stopped().map(|stop| stop.message.as_str()).unwrap_or_default();
     if context.json {
         let lineage = made.lineage();

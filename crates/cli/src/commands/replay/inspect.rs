@@ -62,6 +62,7 @@ pub(super) fn verify(context: &Context, session: &Session, selector: &str) -> Co
             "steps": found.steps,
             "last": found.last,
             "source": found.source,
+            "damaged": found.damaged,
             "structure": found.structure,
             "accounting": found.accounting,
         }))?;
@@ -86,8 +87,11 @@ pub(super) fn verify(context: &Context, session: &Session, selector: &str) -> Co
         lines.iter().for_each(|line| say(&format!("✗ {label:<9} {line}")));
     }
     let mut error = CommandError::failed(format!("session {selector} is not as it was recorded"));
-    if !found.source.is_empty() {
-        error = error.hint(format!("segue verify {selector}"));
+    if let Some(damaged) = found.damaged {
+        // Whatever it begins with is looked at by its own name.
+        let other = context.find(Some(&damaged.to_string())).ok();
+        let named = other.filter(|_| damaged != session.id()).map(|other| other.selector());
+        error = error.hint(format!("segue verify {}", named.as_deref().unwrap_or(selector)));
     }
     Err(error)
 }

@@ -38,7 +38,7 @@ pub(super) fn run(
     let save = Save::parse(context, args.save.as_deref(), args.force)?;
     check_free(context, save.name())?;
     let config = context.config()?;
-    let place = place::find(context, &session, None)?;
+    let place = place::find(context, &session, args.dir.as_deref())?;
     check_git(&place.dir)?;
     let wrong = |error: segue::Error| CommandError::from(error).about(&selector);
     let run = Run::of(&context.runs()?, session, found.number);

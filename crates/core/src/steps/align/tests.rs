@@ -170,7 +170,7 @@ fn what_is_too_long_is_compared_place_by_place() {
 fn rewound(to_turn: u32, path: Vec<Span>) -> (RewindStarted, RewindFinished) {
     let (files, safety, cuts) = (None, String::new(), Vec::new());
     let started = RewindStarted { to_turn, files, path: Some(path), safety, cuts, undo: false };
-    (started, RewindFinished { to_turn, files: 0 })
+    (started, RewindFinished { to_turn, files: 0, begins: false })
 }
 
 #[test]
