@@ -199,7 +199,7 @@ fn what_was_said_of_a_turn_that_was_left_behind_is_not_said_of_the_one_that_is_b
     assert!(!asked.contains("of better"), "{asked}");
     assert_eq!(data(&env, 1, "work.committed").len(), committed + 1);
     let branch = "segue/1-write-greet-sh";
-    let tree = env.git(&["ls-tree", "--name-only", branch]).unwrap().stdout;
+    let tree = env.git(["ls-tree", "--name-only", branch]).unwrap().stdout;
     assert_eq!(tree, "bad\nbase.txt\ngood\nmended\n");
 }
 
@@ -252,8 +252,8 @@ fn what_passed_is_on_its_branch_also_where_a_message_waits_for_the_worker() {
     assert_eq!((turns.len(), &turns[1]["cause"]), (2, &json!("message")));
     assert_eq!(data(&env, 1, "work.committed").len(), 1);
     let branch = "segue/1-write-greet-sh";
-    assert_eq!(env.git(&["show", &format!("{branch}:a")]).unwrap().stdout, "of a\n");
-    let body = env.git(&["log", "-1", "--format=%b", branch]).unwrap().stdout;
+    assert_eq!(env.git(["show", &format!("{branch}:a")]).unwrap().stdout, "of a\n");
+    let body = env.git(["log", "-1", "--format=%b", branch]).unwrap().stdout;
     assert!(body.starts_with("Reviewed-by: native-2 pass (iteration 1)\n"), "{body}");
 }
 

@@ -451,7 +451,7 @@ mod tests {
             let safety = "refs/x".to_owned();
             let cuts = Vec::new();
             self.with(RewindStarted { to_turn, files: None, path, safety, cuts, undo });
-            self.with(RewindFinished { to_turn, files: 0 })
+            self.with(RewindFinished { to_turn, files: 0, begins: false })
         }
 
         fn open(&self) -> Vec<&str> {
