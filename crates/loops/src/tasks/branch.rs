@@ -135,7 +135,7 @@ fn turn_of(mark: &worktree::Mark) -> Option<u32> {
 /// be made when the run was cut short; or it is of a turn that the journal has lost, and everybody
 /// who copies has copied from an earlier one.
 fn is_accepted(state: &State, tasks: &Tasks, mark: &worktree::Mark) -> bool {
-    let last = state.turn.number;
+    let last = state.last_turn();
     let hand = tasks.hand.as_ref().filter(|hand| mark.value(TASK) == Some(&hand.task));
     let of_hand = hand.is_some_and(|hand| hand.turn < last);
     match turn_of(mark) {
