@@ -112,6 +112,9 @@ impl Place {
             &["run", &"long ".repeat(20_000), "--model", &plain],
             &["fork", "12", "A fork of a fork"],
             &["replay", "20"],
+            &["run", "Left behind", "--model", &tools],
+            &["resume", "22", "Two"],
+            &["rewind", "22", "--turn", "1"],
         ];
         all.iter().take(commands).for_each(|args| self.makes(args));
         let numbers = fs::read_dir(self.env.home().join("numbers")).unwrap();

@@ -24,7 +24,7 @@ use segue_core::{
     usage::Usage,
 };
 
-use super::artifact::Artifact;
+use super::{artifact::Artifact, json::Value};
 use crate::error::Result;
 pub(super) use view::time;
 use view::{Part, Transcript, View};
@@ -72,6 +72,11 @@ pub(super) fn events(
         taker.ask(asked, None)?;
     }
     taker.end_turn()?;
+    // What came after it was left behind, and nobody has gone on since.
+    let main = artifact.section("refs").get("main").and_then(Value::text);
+    if let Some(main) = main.and_then(|id| taker.ids.get(id).copied()) {
+        taker.back_to(&[main]);
+    }
     let (reason, message) = match artifact.status() {
         "completed" => (Reason::Done, "the run in the file was completed"),
         "failed" => (Reason::Failed, "the run in the file had failed"),
@@ -169,14 +174,22 @@ impl Taker<'_> {
         self.end_turn()?;
         let parents: Option<Vec<StepId>> =
             view.parents.iter().map(|id| self.ids.get(id).copied()).collect();
-        let Some(parents) = parents.filter(|ids| ids != self.steps.frontier()) else {
-            return Ok(());
-        };
-        let end = self.ends.iter().rev().find(|(frontier, _)| *frontier == parents);
+        if let Some(parents) = parents {
+            self.back_to(&parents);
+        }
+        Ok(())
+    }
+
+    /// Goes back to the end of an earlier turn, where that is what it ended with.
+    fn back_to(&mut self, frontier: &[StepId]) {
+        if frontier == self.steps.frontier() {
+            return;
+        }
+        let end = self.ends.iter().rev().find(|(end, _)| end == frontier);
         let path = match end {
             Some((_, path)) => path.clone(),
-            None if parents.is_empty() => Vec::new(),
-            None => return Ok(()),
+            None if frontier.is_empty() => Vec::new(),
+            None => return,
         };
         let to_turn = path.last().copied().unwrap_or(0);
         self.push(RewindStarted {
@@ -189,7 +202,6 @@ impl Taker<'_> {
         });
         self.push(RewindFinished { to_turn, files: 0, begins: false });
         self.path = path;
-        Ok(())
     }
 
     fn take(&mut self, view: &View, artifact: &Artifact) -> Result<()> {
