@@ -105,6 +105,8 @@ impl Conversation {
         let mut reached = session.state().seq + 1;
         for event in session.conversed()? {
             if event.seq <= self.seq {
+                // What is missing in between was left behind by a rewind.
+                reached = self.seq + 1;
                 break;
             }
             reached = event.seq;

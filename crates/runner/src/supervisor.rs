@@ -190,7 +190,14 @@ impl<'a> Supervisor<'a> {
     /// A draft that belongs to the turn under way.
     #[must_use]
     pub fn in_turn(&self, body: impl Into<Body>) -> Draft {
-        Draft::from(body.into()).in_turn(self.state().turn.number, self.agent())
+        let draft = Draft::from(body.into());
+        let turn = self.state().turn.number;
+        match self.state().on_path(turn) {
+            true => draft.in_turn(turn, self.agent()),
+            // A rewind was taken back: what is said of an earlier turn now is of none, for turns stand
+            // in the journal in their order.
+            false => Draft { agent: Some(self.agent().to_owned()), ..draft },
+        }
     }
 
     pub fn payload(&self, text: &str) -> Result<Payload, Halt> {

@@ -126,7 +126,8 @@ fn words_in_their_order() {
     assert_eq!(sight(&words, "hello"), Sight::Busy);
     assert_eq!(sight(&words, "hello\n$ \n\n"), Sight::Idle);
     assert_eq!(sight(&words, "working\n$ "), Sight::Busy);
-    assert_eq!(sight(&words, "go on? (y/n)\nworking\n$ "), Sight::Waiting("go on? (y/n)".into()));
+    assert_eq!(sight(&words, "go on? (y/n)\nworking"), Sight::Waiting("go on? (y/n)".into()));
+    assert_eq!(sight(&words, "go on? (y/n)\nworking\n$ "), Sight::Busy);
     let far = format!("working\n{}$ ", "said\n".repeat(20));
     assert_eq!(sight(&words, &far), Sight::Idle);
     assert_eq!(sight(&Words::default(), ""), Sight::Starting);

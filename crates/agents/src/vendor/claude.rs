@@ -1,8 +1,8 @@
 //! Claude Code: `claude -p --output-format stream-json`.
 //!
-//! The id is ours to choose. The `result` line judges a turn, never the exit status: it is 0 after
-//! an interrupt, and `subtype` is `success` after an API error. Totals in that line count from the
-//! conversation's start, also over resumes; only `model_usage_since_last_result` is this run's.
+//! The id is ours to choose. The `result` line judges a turn, never the exit status: 0 after an interrupt,
+//! and `subtype` is `success` after an API error. Its totals count from the conversation's start, also
+//! over resumes; only `model_usage_since_last_result` is this run's.
 
 mod line;
 mod session;

@@ -87,12 +87,14 @@ fn a_model_that_is_none() {
     ── stdout
     ── stderr
     error: "gpt-5" names no model: write openai/gpt-5
+      hint: name the model: --model anthropic/…, openai/…, chat/… or script:FILE
     "#);
     assert_snapshot!(shown(&env, &["run", "go", "--model", "gemini/pro"]), @r#"
     status 2
     ── stdout
     ── stderr
     error: "gemini/pro" names no model: gemini is no provider; write anthropic/…, openai/… or, for any server that speaks Chat Completions, chat/… with OPENAI_BASE_URL
+      hint: name the model: --model anthropic/…, openai/…, chat/… or script:FILE
     "#);
     assert_snapshot!(shown(&env, &["run", "go", "--model", "openai/gpt-5"]), @"
     status 1

@@ -68,15 +68,16 @@ pub(super) fn events(
         }
         taker.take(view, artifact)?;
     }
-    for asked in transcript.after_all() {
-        taker.ask(asked, None)?;
-    }
     taker.end_turn()?;
     // What came after it was left behind, and nobody has gone on since.
     let main = artifact.section("refs").get("main").and_then(Value::text);
     if let Some(main) = main.and_then(|id| taker.ids.get(id).copied()) {
         taker.back_to(&[main]);
     }
+    for asked in transcript.after_all() {
+        taker.ask(asked, None)?;
+    }
+    taker.end_turn()?;
     let (reason, message) = match artifact.status() {
         "completed" => (Reason::Done, "the run in the file was completed"),
         "failed" => (Reason::Failed, "the run in the file had failed"),
