@@ -90,10 +90,11 @@ fn a_guardian_that_is_killed_before_its_first_word_leaves_nothing_behind() {
     let script = format!("{}[[reply]]\ntext = \"Done.\"\n", shell_script(STUBBORN));
     let model = env.script(&script).expect("script");
     let mut command = env.any("strace");
-    // Only a guardian sends lines this early, and the first one is that the command has started.
+    // Only a guardian sends anything this early: nothing at all, to see what its own wakeups come
+    // through, and then the line that the command has started.
     command
         .env_remove("SEGUE_CLOCK")
-        .args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=sendto:signal=KILL:when=1"])
+        .args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=sendto:signal=KILL:when=2"])
         .args([support::PROGRAM, "run", "go", "--json", "--model", &model]);
     let mut running = Running::start(&env, command).expect("started");
     assert_eq!(running.wait().expect("ended"), 0, "{}", running.stderr());
