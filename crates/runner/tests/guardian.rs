@@ -180,6 +180,20 @@ fn output_is_read_while_another_thread_waits() {
 }
 
 #[test]
+fn much_output_fits_before_anybody_reads_it() {
+    let most = fs::read_to_string("/proc/sys/fs/pipe-max-size").expect("the system's limit");
+    if most.trim().parse::<usize>().expect("a number") < 1 << 20 {
+        return;
+    }
+    let id = session();
+    let mut guarded = start(&id, "head -c 1000000 /dev/zero");
+    assert_eq!(wait(&mut guarded), Exit::Code(0));
+    let mut bytes = Vec::new();
+    guarded.take_stdout().expect("stdout").read_to_end(&mut bytes).expect("read");
+    assert_eq!(bytes.len(), 1_000_000);
+}
+
+#[test]
 fn the_command_has_a_stdin_of_its_own() {
     let id = session();
     let mut piped = spec(&id, "cat; echo end");

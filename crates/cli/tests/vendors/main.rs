@@ -418,8 +418,9 @@ fn a_long_prompt_arrives_byte_for_byte(cli: Cli) {
 /// read-only, edit and full, in the vendor's own terms.
 fn it_may_do_what_it_may(cli: Cli) {
     let Some(mut lab) = Lab::open(cli) else { return };
-    // Not below /tmp, which some sandboxes leave open.
-    let outside = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("outside-{cli:?}.txt"));
+    // Not below /tmp, which some sandboxes leave open; and the target directory may be there.
+    let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+    let outside = outside.path().join("outside.txt");
     let mut allowed = Vec::new();
     for (permission, writes) in [("read-only", false), ("edit", true), ("full", true)] {
         let file = format!("{permission}.txt");
