@@ -39,6 +39,9 @@ const GROUPS: &str = "[[groups]]\nid = \"cc\"\nagents = [\"ada\", \"cleo\"]\n\
 /// What is said to one whose program ended in the middle of a turn.
 const CUT_OFF: &str = "ended in the middle of your work";
 
+/// What a packet ends with.
+const GONE: &str = "Your earlier conversation is gone";
+
 /// Starting six programs on a busy machine takes its time.
 fn until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
     let since = Instant::now();
@@ -160,7 +163,9 @@ fn raise(names: &[(&str, &str)], groups: &str) -> Option<Crew> {
         Reply::text(format!("{name} heard {what}."))
             .when(When::last_user(format!("{name}: {what}")))
     };
-    let mut scenario = lab.scenario();
+    // Before all others: a packet repeats what was asked before.
+    let gone = Reply::text("I know what I did.").when(When::last_user(GONE)).sticky();
+    let mut scenario = lab.scenario().reply(gone);
     for (name, _) in names {
         for what in ["who you are", "the second", "the third", "the fourth"] {
             scenario = scenario.reply(answer(name, what).sticky());
@@ -173,10 +178,6 @@ fn raise(names: &[(&str, &str)], groups: &str) -> Option<Crew> {
         .reply(Reply::text("It is told.").when(When::last_user("ada: tell cleo")))
         .reply(Reply::text("Cleo has it.").when(When::last_user("cleo: from ada")))
         .reply(Reply::text("I go on.").when(When::last_user(CUT_OFF)))
-        .reply(
-            Reply::text("I know what I did.")
-                .when(When::last_user("Your earlier conversation is gone")),
-        )
         .reply(
             Reply::text("It took long.")
                 .until(lab.path("released"))
@@ -348,7 +349,6 @@ fn at_work_without_a_watcher(crew: &Crew, names: &[(&str, &str)]) {
 
 /// What its vendor kept is gone: it is told what is known of it, in a new conversation.
 fn by_packet(crew: &Crew) {
-    const GONE: &str = "Your earlier conversation is gone";
     let id = crew.member("ada")["vendor_session"].as_str().unwrap().to_owned();
     crew.segue(&["crew", "down", "all"]);
     let projects = fs::read_dir(crew.lab.home().join(".claude/projects")).unwrap().flatten();
