@@ -47,6 +47,10 @@ impl CommandError {
         &self.message
     }
 
+    pub(crate) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
     /// The message and what helps, as one line.
     pub(crate) fn short(&self) -> String {
         match self.hints.first() {

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::roster::read;
+pub use self::{fields::program_lines, roster::read};
 
 /// The name of the file that says who is in a crew.
 pub const FILE: &str = "segue.toml";

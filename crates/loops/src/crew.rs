@@ -19,6 +19,7 @@ mod mail;
 mod notify;
 mod orders;
 mod post;
+mod program;
 mod record;
 mod scope;
 mod start;
@@ -26,6 +27,7 @@ mod tell;
 #[cfg(test)]
 mod testing;
 mod timers;
+mod words;
 
 use std::{
     collections::BTreeMap,
@@ -38,17 +40,16 @@ use std::{
 use segue_agents::vendor::World;
 use segue_core::{
     Draft, Event,
-    crew::{Mail, Occasion, template},
+    crew::{Mail, Occasion},
     event::{
-        Doing, MessageFailed, MessageSent, Process, Reason, SessionResumed, SessionStarted,
-        SessionStopped,
+        Doing, Process, Reason, SessionResumed, SessionStarted, SessionStopped, WarningRaised,
     },
     state::{Crew, CrewMember as Member, Phase},
 };
 pub use segue_journal::session::MEMBERS;
-use segue_journal::{Clock, Durability, Home, Session, lock::Holder};
+use segue_journal::{Clock, Durability, Home, LockedSession, Session, lock::Holder};
 use segue_runner::{
-    Halt, Interrupt, Observer, Supervisor, briefing,
+    Halt, Interrupt, Observer, Supervisor,
     supervisor::stop,
     tmux::{
         self, Tmux, TmuxError,
@@ -66,16 +67,6 @@ pub use segue_core::bridge::CREW;
 /// How often is looked: while something is on its way, and else.
 const SOON: Duration = Duration::from_millis(100);
 const LATER: Duration = Duration::from_millis(400);
-
-/// The most that a member is told of an earlier conversation, as if its model took in so much.
-const CONTEXT: u64 = 128_000;
-
-/// How the ids of packets begin.
-const PACKET: &str = "packet-";
-
-/// What is said to somebody whose conversation is gone, after all that it has to know.
-const GO_ON: &str = "Your earlier conversation is gone; this is what is known of it. Go on from \
-                     there. If nothing is left to do, wait for the next message.";
 
 /// What a watcher needs.
 pub struct Around<'a> {
@@ -123,6 +114,17 @@ enum At {
     Nowhere,
 }
 
+impl At {
+    /// Whether what it writes should be watched, and can't be.
+    fn is_blind(&self) -> bool {
+        match self {
+            Self::Terminal(chair) => chair.scope.is_blind(),
+            Self::Loop(headless) => headless.is_blind(),
+            Self::Nowhere => false,
+        }
+    }
+}
+
 /// One who watches over a crew.
 struct Watcher<'a, 'o> {
     all: Supervisor<'o>,
@@ -158,63 +160,93 @@ pub fn room(session: &Session, name: &str, cwd: &Path) -> Result<Room, TmuxError
 pub fn server(session: &Session, name: &str, cwd: &Path) -> PathBuf {
     let crew = session.state().crew.as_ref();
     let before = crew.and_then(|crew| crew.raised.tmux.clone());
-    let still_there = || {
-        let seats = room(session, name, cwd).and_then(|room| room.seats()).unwrap_or_default();
-        let alive = crew.iter().flat_map(|crew| &crew.members).any(chair::is_there);
-        alive || seats.iter().any(|seat| !seat.dead)
+    before.filter(|_| lives(session, name, cwd)).unwrap_or_else(tmux::here)
+}
+
+/// Whether anybody of a crew is still at a terminal, whoever watches, and whatever was recorded.
+#[must_use]
+pub fn lives(session: &Session, name: &str, cwd: &Path) -> bool {
+    let Some(crew) = session.state().crew.as_ref().filter(|crew| !crew.raised.headless) else {
+        return false;
     };
-    before.filter(|_| still_there()).unwrap_or_else(tmux::here)
+    let seats = || room(session, name, cwd).and_then(|room| room.seats()).unwrap_or_default();
+    crew.members.iter().any(|member| program::runs(session, member))
+        || seats().iter().any(|seat| !seat.dead)
 }
 
 /// Watches over a crew until it is taken down, or until the watcher is told to leave.
 ///
 /// # Errors
-/// Where the session can't be had or written.
+/// Where the session can't be had or written, or nobody can be watched over from here.
 pub fn watch(
     session: Session,
     around: Around<'_>,
     observer: &mut dyn Observer,
 ) -> Result<End, LaunchError> {
-    let (dir, me) = (session.dir().to_owned(), around.me.clone());
+    let (dir, me, name) = (session.dir().to_owned(), around.me.clone(), around.name.clone());
     let (disk, clock) = (Arc::clone(session.disk()), Arc::clone(&around.clock));
+    let cwd = session.state().workspace().map(PathBuf::from).unwrap_or_default();
     let (session, _) = session.lock(&around.me, Arc::clone(&around.clock))?;
+    let headless = session.state().crew.as_ref().is_none_or(|crew| crew.raised.headless);
+    let room = match headless {
+        true => Ok(None),
+        false => room(session.session(), &name, &cwd).map(Some),
+    };
+    if let Err(error) = &room
+        && lives(session.session(), &name, &cwd)
+    {
+        // Whoever is at work goes on. One who has tmux at hand can watch over it.
+        return Err(LaunchError::Stopped(error.to_string()));
+    }
+    match raise(session, around, observer, room) {
+        Ok(end) => Ok(end),
+        Err(Halt::Journal(error)) => Err(LaunchError::Journal(error)),
+        Err(Halt::Stop(stop)) => {
+            let (mut session, _) = Session::open(disk, &dir)?.lock(&me, clock)?;
+            match lives(session.session(), &name, &cwd) {
+                true => session
+                    .append(WarningRaised { message: stop.message.clone() }, Durability::Synced)?,
+                // Nobody can watch over it: it is down, and says why.
+                false => session.append((*stop).clone(), Durability::Synced)?,
+            };
+            Err(LaunchError::Stopped(stop.message))
+        }
+    }
+}
+
+fn raise(
+    session: LockedSession,
+    around: Around<'_>,
+    observer: &mut dyn Observer,
+    room: Result<Option<Room>, TmuxError>,
+) -> Result<End, Halt> {
     let begun = match session.state().phase {
         Phase::Created => {
             Draft::from(SessionStarted { by: around.process(), caps: session.state().caps })
         }
         phase => Draft::from(resumed(&around, session.session(), phase)),
     };
-    let ticks = Arc::clone(&clock);
-    let mut all = Supervisor::new(session, ticks, around.interrupt.clone(), observer);
-    let done = all.commit(begun).map(drop).and_then(|()| {
-        let cwd = all.state().workspace().map(PathBuf::from).unwrap_or_default();
-        let headless = all.state().crew.as_ref().is_none_or(|crew| crew.raised.headless);
-        let room = match headless {
-            true => None,
-            false => Some(
-                room(all.session().session(), &around.name, &cwd)
-                    .map_err(|error| Halt::from(stop(Reason::Failed, error.to_string())))?,
-            ),
-        };
-        let (members, told) = (BTreeMap::new(), Told::default());
-        bridge::settle(&all)?;
-        let orders = mail::settle(&mut all)?;
-        let mut watcher = Watcher { all, around, room, members, told };
-        // Whoever can't even be placed is news too.
-        watcher.told.settle(watcher.all.state().crew.as_ref());
-        watcher.join_all()?;
-        watcher.obey_files(orders)?;
-        watcher.run()
-    });
-    match done {
-        Ok(end) => Ok(end),
-        Err(Halt::Journal(error)) => Err(LaunchError::Journal(error)),
-        Err(Halt::Stop(stop)) => {
-            // Nobody can watch over it: it is down, and says why.
-            let (mut session, _) = Session::open(disk, &dir)?.lock(&me, clock)?;
-            session.append((*stop).clone(), Durability::Synced)?;
-            Err(LaunchError::Stopped(stop.message))
-        }
+    let clock = Arc::clone(&around.clock);
+    let mut all = Supervisor::new(session, clock, around.interrupt.clone(), observer);
+    all.commit(begun)?;
+    let room = room.map_err(|error| stop(Reason::Failed, error.to_string()))?;
+    bridge::settle(&all)?;
+    let (orders, files) = (orders::known(&all)?, mail::settle(&mut all)?);
+    let (members, told) = (BTreeMap::new(), Told::default());
+    let mut watcher = Watcher { all, around, room, members, told };
+    watcher.obey_all(orders)?;
+    // Whoever can't even be placed is news too.
+    watcher.told.settle(watcher.all.state().crew.as_ref());
+    watcher.join_all()?;
+    watcher.obey_files(files)?;
+    watcher.run()
+}
+
+/// Why something could not be done, for people.
+fn why(halt: Halt) -> String {
+    match halt {
+        Halt::Stop(stop) => stop.message,
+        Halt::Journal(error) => error.to_string(),
     }
 }
 
@@ -272,7 +304,10 @@ impl Watcher<'_, '_> {
     fn obey_files(&mut self, orders: Vec<mail::Order>) -> Result<(), Halt> {
         for order in orders {
             self.obey(order.what, &order.id)?;
-            mail::taken(&order.path);
+            match order.says_more {
+                true => mail::as_message(&order.path),
+                false => mail::taken(&order.path),
+            }
         }
         Ok(())
     }
@@ -335,7 +370,9 @@ impl Watcher<'_, '_> {
                     headless.look(&mut self.all, &mut self.around, &member)?;
                 }
                 (Some(At::Nowhere), _) => {
-                    let gone = seat.is_none_or(|seat| seat.dead) && !chair::is_there(&member);
+                    let session = self.all.session().session();
+                    let gone =
+                        seat.is_none_or(|seat| seat.dead) && !program::runs(session, &member);
                     if member.doing == Doing::Unreachable && gone {
                         self.give_up(&name, "its program has ended".to_owned())?;
                     }
@@ -376,102 +413,6 @@ impl Watcher<'_, '_> {
         let shown = room.screens(&panes).unwrap_or_default();
         let parts = alive.iter().map(|seat| seat.part.clone());
         parts.zip(shown).filter_map(|(part, text)| Some((part, text?))).collect()
-    }
-}
-
-/// Tells a member whose conversation is gone what is known of it. One that has not been told yet
-/// since it was gone before is told that.
-fn brief(all: &mut Supervisor<'_>, own: &Supervisor<'_>, member: &Member) -> Result<(), Halt> {
-    if waits(all, member, PACKET) {
-        return Ok(());
-    }
-    let session = own.session().session();
-    let agent = session.state().agent().to_owned();
-    let budget = briefing::budget(CONTEXT);
-    let Some(text) = briefing::briefing(session, &agent, false, GO_ON, budget)? else {
-        return Ok(());
-    };
-    let generation = (member.generation + 1).to_string();
-    let id = format!("{PACKET}{}", &mail::hash(&[&session.id().to_string(), &generation])[..16]);
-    say(all, &id, &member.name, &text)
-}
-
-/// What the crew itself has to say to a member, and has not said yet.
-fn unsaid<'a>(
-    all: &'a Supervisor<'_>,
-    member: &'a Member,
-    kind: &'a str,
-) -> impl Iterator<Item = &'a str> {
-    let waiting = all.state().bridge.waiting_for(&member.name);
-    let own = waiting.filter(|one| one.message.from == CREW).map(|one| one.id.as_str());
-    own.filter(move |id| id.starts_with(kind))
-}
-
-fn waits(all: &Supervisor<'_>, member: &Member, kind: &str) -> bool {
-    unsaid(all, member, kind).next().is_some()
-}
-
-/// What was to be said to a member of another conversation is not said in the one that it begins.
-fn withdraw(all: &mut Supervisor<'_>, member: &Member, kinds: &[&str]) -> Result<(), Halt> {
-    let of = |kind: &&str| unsaid(all, member, kind).map(str::to_owned).collect::<Vec<_>>();
-    let messages: Vec<String> = kinds.iter().flat_map(of).collect();
-    if messages.is_empty() {
-        return Ok(());
-    }
-    let (to, reason) = (member.name.clone(), "it began a new conversation".to_owned());
-    all.commit(MessageFailed { to, messages, reason }).map(drop)
-}
-
-/// Has the crew itself say something, once for each id.
-fn say(all: &mut Supervisor<'_>, id: &str, to: &str, text: &str) -> Result<(), Halt> {
-    let state = all.state();
-    let waits = state.bridge.waiting.iter().any(|waiting| waiting.id == id);
-    if waits || state.notes.taken_in.iter().any(|known| known == id) {
-        return Ok(());
-    }
-    let text = all.payload(text)?;
-    let sent = MessageSent { from: CREW.to_owned(), to: to.to_owned(), text };
-    all.commit(Draft::from(sent).about(id)).map(drop)
-}
-
-/// A prompt file as it is now, for one member.
-fn prompt(
-    crew: &Crew,
-    name: &str,
-    member: &Member,
-    file: &str,
-    session: &Path,
-) -> Result<String, String> {
-    let path = crew.raised.project.join(file);
-    let text =
-        std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let wrong = |all: Vec<segue_core::wrong::Wrong>| {
-        all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-    };
-    template::render(file, &text, &vars(crew, name, member, session)).map_err(wrong)
-}
-
-fn vars(crew: &Crew, name: &str, member: &Member, session: &Path) -> template::Vars {
-    let text = |path: &Path| path.display().to_string();
-    let inbox = |name: &str| text(&session.join(mail::INBOX).join(name));
-    let others = crew.members.iter().filter(|one| one.name != member.name);
-    let peers: Vec<String> = others.map(|one| one.name.clone()).collect();
-    let same = crew.members.iter().filter(|one| one.role == member.role).count();
-    template::Vars {
-        agent: member.name.clone(),
-        role: member.role.clone(),
-        crew: name.to_owned(),
-        instance: member.instance,
-        count: u32::try_from(same).unwrap_or(u32::MAX),
-        group: member.group.clone().unwrap_or_default(),
-        inboxes: peers.iter().map(|peer| (peer.clone(), inbox(peer))).collect(),
-        peers,
-        root: text(&member.cwd),
-        project: text(&crew.raised.project),
-        worktree: member.worktree.as_deref().map(text).unwrap_or_default(),
-        branch: member.branch.clone().unwrap_or_default(),
-        inbox: inbox(&member.name),
-        mail: text(&session.join(mail::MAIL).join(&member.name)),
     }
 }
 

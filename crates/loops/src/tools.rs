@@ -133,20 +133,20 @@ impl Desk {
     /// that got lost, is known by its hash for as long as it waits there, which is to the end of the
     /// turn.
     fn put(&self, dir: &Path, message: &Message) -> Result<(), String> {
-        put(&*self.disk, dir, message)
+        put(&*self.disk, dir, message).map(drop)
     }
 }
 
-/// Puts a message into a session's inbox, where the same one does not wait already.
-pub fn put(disk: &dyn Disk, dir: &Path, message: &Message) -> Result<(), String> {
+/// Puts a message into a session's inbox, where the same one does not wait already. Returns its id.
+pub fn put(disk: &dyn Disk, dir: &Path, message: &Message) -> Result<String, String> {
     let failed = |error: &dyn std::fmt::Display| format!("it could not be noted: {error}");
     // A session that was removed is not to come back as a directory with an inbox.
     if !disk.exists(&dir.join(JOURNAL)) {
         return Err(failed(&"the session is gone"));
     }
     let ending = ending(message)?;
-    if waits(disk, dir, &ending) {
-        return Ok(());
+    if let Some(id) = waiting_as(disk, dir, &ending) {
+        return Ok(id);
     }
     let names = names(disk, dir);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -154,7 +154,8 @@ pub fn put(disk: &dyn Disk, dir: &Path, message: &Message) -> Result<(), String>
     let times = names.iter().filter_map(|name| name.get(..13)?.parse::<u128>().ok());
     let time = times.max().map_or(now.as_millis(), |last| now.as_millis().max(last + 1));
     let id = format!("{time:013}{ending}");
-    inbox::put(disk, dir, &id, message).map_err(|error| failed(&error))
+    inbox::put(disk, dir, &id, message).map_err(|error| failed(&error))?;
+    Ok(id)
 }
 
 /// How the id of a message ends: equal messages have the same.
@@ -166,8 +167,13 @@ pub(crate) fn ending(message: &Message) -> Result<String, String> {
 
 /// Whether a message with this end of its id waits in a session's inbox.
 pub(crate) fn waits(disk: &dyn Disk, dir: &Path, ending: &str) -> bool {
-    let ending = format!("{ending}.json");
-    names(disk, dir).iter().any(|name| name.ends_with(&ending))
+    waiting_as(disk, dir, ending).is_some()
+}
+
+fn waiting_as(disk: &dyn Disk, dir: &Path, ending: &str) -> Option<String> {
+    let names = names(disk, dir);
+    let mut ids = names.iter().filter_map(|name| name.strip_suffix(".json"));
+    ids.find(|id| id.ends_with(ending)).map(str::to_owned)
 }
 
 /// Without an inbox nothing waits.

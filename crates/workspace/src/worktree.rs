@@ -131,22 +131,42 @@ fn here(dir: &Path, args: &[&str]) -> Result<String, WorktreeError> {
 
 /// `segue/<number>-<slug>`, with `-2`, `-3`, … where a branch has that name.
 pub fn branch_name(repo_dir: &Path, number: u64, prompt: &str) -> Result<String, WorktreeError> {
-    let mut command = git::safe(repo_dir);
-    command.args(["for-each-ref", "--format=%(refname)", "refs/heads/"]);
-    let output = git::run(command)?;
-    let text = String::from_utf8_lossy(&output).to_lowercase();
-    let taken: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("refs/heads/")).collect();
     let slug = slug(prompt);
     let mut name = format!("segue/{number}");
     if !slug.is_empty() {
         name = format!("{name}-{slug}");
     }
-    // A branch cannot be a directory of another one either.
-    let free = |name: &str| !taken.iter().any(|t| *t == name || t.starts_with(&format!("{name}/")));
-    let mut names = std::iter::once(name.clone()).chain((2_u64..).map(|n| format!("{name}-{n}")));
-    let found = names.find(|name| free(name)).unwrap_or(name);
+    let taken = branches(repo_dir)?;
+    let found = free_among(&taken, &name);
     // Somebody has a branch that is just `segue`: then there can be none below it.
-    Ok(if taken.contains(&"segue") { found.replacen('/', "-", 1) } else { found })
+    let segue = taken.iter().any(|one| one == "segue");
+    Ok(if segue { found.replacen('/', "-", 1) } else { found })
+}
+
+/// A branch's name, with `-2`, `-3`, … where a branch has it.
+pub fn free_branch(repo_dir: &Path, name: &str) -> Result<String, WorktreeError> {
+    Ok(free_among(&branches(repo_dir)?, name))
+}
+
+/// All branches, in small letters: some disks make no difference.
+fn branches(repo_dir: &Path) -> Result<Vec<String>, WorktreeError> {
+    let mut command = git::safe(repo_dir);
+    command.args(["for-each-ref", "--format=%(refname)", "refs/heads/"]);
+    let output = git::run(command)?;
+    let text = String::from_utf8_lossy(&output).to_lowercase();
+    let names = text.lines().filter_map(|line| line.strip_prefix("refs/heads/"));
+    Ok(names.map(str::to_owned).collect())
+}
+
+fn free_among(taken: &[String], name: &str) -> String {
+    // A branch cannot be a directory of another one either.
+    let is_free = |name: &String| {
+        let (name, below) = (name.to_lowercase(), format!("{}/", name.to_lowercase()));
+        !taken.iter().any(|one| *one == name || one.starts_with(&below))
+    };
+    let mut names =
+        std::iter::once(name.to_owned()).chain((2_u64..).map(|n| format!("{name}-{n}")));
+    names.find(is_free).unwrap_or_else(|| name.to_owned())
 }
 
 /// A prompt in a few plain words: `a-z`, `0-9` and `-`, at most 40 of them.
@@ -173,13 +193,22 @@ pub fn slug(prompt: &str) -> String {
 
 /// `<repository>-segue-<number>` beside the main working tree, made unique.
 pub fn default_path(repo_dir: &Path, number: u64) -> Result<PathBuf, WorktreeError> {
+    free_path(repo_dir, &format!("-segue-{number}"))
+}
+
+/// The same for one of several: `<repository>-segue-<number>-<part>`.
+pub fn path_of(repo_dir: &Path, number: u64, part: &str) -> Result<PathBuf, WorktreeError> {
+    free_path(repo_dir, &format!("-segue-{number}-{part}"))
+}
+
+fn free_path(repo_dir: &Path, ending: &str) -> Result<PathBuf, WorktreeError> {
     let common = common_dir(repo_dir)?;
     let main = match common.file_name() {
         Some(name) if name == ".git" => common.parent().unwrap_or(&common),
         _ => &common,
     };
     let mut name = main.file_name().unwrap_or_default().to_owned();
-    name.push(format!("-segue-{number}"));
+    name.push(ending);
     let above = main.parent().unwrap_or(main);
     let first = above.join(&name);
     let others = (2_u64..).map(|n| {

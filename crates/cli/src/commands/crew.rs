@@ -13,7 +13,7 @@ use std::{
 };
 
 use segue_core::{
-    Exit,
+    Body, Exit,
     identity::LoopKind,
     inbox::{Control, Message},
     state::{Crew, Phase},
@@ -166,6 +166,11 @@ fn crew_of(session: &Session) -> Result<&Crew, CommandError> {
     })
 }
 
+/// What is said where nobody did.
+fn again(name: &str) -> String {
+    format!("nobody watched over {name}: somebody does again")
+}
+
 /// Sees to it that somebody watches over a crew that is at work. Whether nobody did.
 fn attend(context: &Context, found: &Found, session: &Session) -> Result<bool, CommandError> {
     if session.held_by()?.is_some() || session.state().phase != Phase::Running {
@@ -208,14 +213,35 @@ fn ask(
             .hint(format!("bring it back: segue crew up --resume {selector}")));
     }
     if attend(context, found, &session)? {
-        say(&format!("nobody watched over crew {selector}: somebody does again"));
+        say(&again(&format!("crew {selector}")));
     }
-    let message = Message::Crew { order };
-    segue_loops::tools::put(&**context.home.disk(), session.dir(), &message)
-        .map_err(CommandError::failed)?;
-    wait_until(context, found, PATIENCE, done)?.ok_or_else(|| {
+    let id = put(context, &session, order)?;
+    let before = session.state().seq;
+    let over = |session: &Session| done(session) || refused(session, before, &id).is_some();
+    let session = wait_until(context, found, PATIENCE, over)?.ok_or_else(|| {
         CommandError::failed("the one who watches has not done it yet; it will")
             .hint(format!("segue crew status {selector}"))
+    })?;
+    match refused(&session, before, &id) {
+        Some(why) => Err(CommandError::failed(why)),
+        None => Ok(session),
+    }
+}
+
+/// Leaves an order to the one who watches. Returns its id.
+fn put(context: &Context, session: &Session, order: Control) -> Result<String, CommandError> {
+    let message = Message::Crew { order };
+    segue_loops::tools::put(&**context.home.disk(), session.dir(), &message)
+        .map_err(CommandError::failed)
+}
+
+/// Why an order could not be obeyed, where that was said since then.
+fn refused(session: &Session, before: u64, order: &str) -> Option<String> {
+    let news = session.newest_first().into_iter().flatten();
+    let mut news = news.take_while(|event| event.seq > before);
+    news.find_map(|event| match event.body {
+        Body::WarningRaised(said) if event.id.as_deref() == Some(order) => Some(said.message),
+        _ => None,
     })
 }
 

@@ -2,7 +2,7 @@
 //! next one goes on, nobody who works is ended, and everything is said once.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -23,37 +23,43 @@ use crate::{
 };
 
 /// Most of the time everybody waits for a terminal.
-const WORKERS: usize = 4;
+const WORKERS: usize = 6;
 
 /// So many calls are hit, spread over all of them.
-const POINTS: usize = 40;
+const POINTS: usize = 60;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-const PROMPT: &str = "You are coder.";
 const MESSAGE: &str = "<the message>";
 
-/// A crew of one that was raised, and that nobody has begun to watch over.
+/// Who is in it.
+const BOTH: [&str; 2] = ["coder", "tester"];
+
+/// A crew that was raised, and that nobody has begun to watch over.
 struct Crew {
     env: TestEnv,
+    /// It was asked to go down.
+    ordered: AtomicBool,
 }
 
 impl Crew {
     fn new() -> Self {
-        let crew = Self { env: support::env() };
+        let crew = Self { env: support::env(), ordered: AtomicBool::default() };
         let env = &crew.env;
         for args in [&["init", "-q"][..], &["commit", "-q", "--allow-empty", "-m", "base"]] {
             assert_eq!(env.git(args).expect("git").status, 0);
         }
         let agent = Path::new(support::PROGRAM).with_file_name("tui-agent");
-        let (agent, told) = (agent.display(), crew.told());
-        let roster = format!(
-            "[[agents]]\nid = \"coder\"\ncommand = \"{agent} --transcript {told} --work-ms 10\"\n\
-             ready = \"READY>\"\nbusy = \"WORKING\"\ntranscript = \"{told}\"\nprompt = \"coder.md\"\n",
-            told = told.display()
-        );
-        env.write("segue.toml", &roster).expect("written");
-        env.write("coder.md", PROMPT).expect("written");
+        let entry = |name: &str| {
+            let (agent, told) = (agent.display(), crew.told(name));
+            format!(
+                "[[agents]]\nid = \"{name}\"\ncommand = \"{agent} --transcript {told} --work-ms 10\"\n\
+                 ready = \"READY>\"\nbusy = \"WORKING\"\ntranscript = \"{told}\"\nprompt = \"prompt.md\"\n",
+                told = told.display()
+            )
+        };
+        env.write("segue.toml", &BOTH.map(entry).concat()).expect("written");
+        env.write("prompt.md", "You are {{agent}}.").expect("written");
         fs::create_dir(env.path("t")).expect("a place for tmux");
         // Nobody can be started in the background where the log can't be.
         fs::create_dir_all(env.home()).expect("home");
@@ -62,15 +68,17 @@ impl Crew {
         let up = crew.segue(&["crew", "up", "--session", "one"]).expect("up");
         assert_ne!(up.status, 0, "{}", up.stdout);
         fs::remove_file(&logs).expect("removed");
-        let inbox = crew.dir().expect("a session").join("inbox/coder");
-        fs::create_dir_all(&inbox).expect("inbox");
-        fs::write(inbox.join("1.md"), MESSAGE).expect("a message");
+        for name in BOTH {
+            let inbox = crew.dir().expect("a session").join("inbox").join(name);
+            fs::create_dir_all(&inbox).expect("inbox");
+            fs::write(inbox.join("1.md"), MESSAGE).expect("a message");
+        }
         replace_dir(&env.home(), &env.path("home.start")).expect("kept");
         crew
     }
 
-    fn told(&self) -> PathBuf {
-        self.env.path("told.jsonl")
+    fn told(&self, name: &str) -> PathBuf {
+        self.env.path(&format!("{name}.jsonl"))
     }
 
     fn prepare(&self, mut command: Command) -> Command {
@@ -100,8 +108,16 @@ impl Crew {
         self.env.session_dir(1).ok()
     }
 
-    fn heard(&self, text: &str) -> usize {
-        fs::read_to_string(self.told()).unwrap_or_default().matches(text).count()
+    /// How often each was told its prompt and its message.
+    fn heard(&self) -> [(usize, usize); 2] {
+        BOTH.map(|name| {
+            let text = fs::read_to_string(self.told(name)).unwrap_or_default();
+            (text.matches(&format!("You are {name}.")).count(), text.matches(MESSAGE).count())
+        })
+    }
+
+    fn is_all_said(&self) -> bool {
+        self.heard().iter().all(|(prompts, messages)| *prompts > 0 && *messages > 0)
     }
 
     /// The last that was recorded of its beginning and its end.
@@ -118,25 +134,33 @@ impl Crew {
     }
 
     /// Who sits at a terminal, and has its order.
-    fn at_work(&self) -> Option<u32> {
+    fn at_work(&self) -> BTreeSet<u32> {
         let pids = self.tmux(&["list-panes", "-a", "-F", "#{pane_dead} #{pane_pid}"]);
-        let pid = pids.lines().next()?.strip_prefix("0 ")?.parse().ok()?;
-        let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-        String::from_utf8_lossy(&line).contains("tui-agent").then_some(pid)
+        let pids = pids.lines().filter_map(|line| line.strip_prefix("0 ")?.parse().ok());
+        let is_agent = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains("tui-agent")
+        };
+        pids.filter(is_agent).collect()
     }
 
     fn order_down(&self) -> Result<(), Broken> {
         let inbox = self.dir().ok_or_else(|| Broken::new("no session"))?.join("inbox");
         let (draft, path) = (inbox.join(".down"), inbox.join("down-1.json"));
         fs::write(&draft, r#"{"kind":"crew","order":{"what":"down"}}"#)?;
+        self.ordered.store(true, Ordering::Relaxed);
         Ok(fs::rename(draft, path)?)
     }
 
     fn again(&self) -> Result<(), Broken> {
         self.tmux(&["kill-server"]);
-        let _ = fs::remove_file(self.told());
-        replace_dir(&self.env.path("home.start"), &self.env.home())?;
-        Ok(())
+        self.ordered.store(false, Ordering::Relaxed);
+        for name in BOTH {
+            let _ = fs::remove_file(self.told(name));
+        }
+        // Whoever was ended last may still be about to leave.
+        let (start, home) = (self.env.path("home.start"), self.env.home());
+        self.until("a home to begin with", || replace_dir(&start, &home).is_ok())
     }
 
     /// Watches under strace, and has the crew taken down as soon as all was said.
@@ -149,7 +173,7 @@ impl Crew {
         thread::scope(|scope| {
             let down = scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    if self.heard(MESSAGE) > 0 {
+                    if self.is_all_said() {
                         return self.order_down();
                     }
                     thread::sleep(Duration::from_millis(20));
@@ -180,7 +204,7 @@ impl Crew {
 
     /// Somebody else goes on, and it ends well.
     fn after(&self) -> Result<(), Broken> {
-        let told_down = self.heard(MESSAGE) > 0;
+        let told_down = self.ordered.load(Ordering::Relaxed);
         let at_work = self.at_work();
         match self.phase() {
             Some("session.stopped") if told_down => {}
@@ -190,22 +214,22 @@ impl Crew {
             _ => drop(self.well(&["crew", "up", "--resume", "one", "--wait", "0s"])?),
         }
         if !told_down {
-            self.until("all is said", || self.heard(PROMPT) > 0 && self.heard(MESSAGE) > 0)?;
-            if at_work.is_some_and(|pid| self.at_work() != Some(pid)) {
+            self.until("all is said", || self.is_all_said())?;
+            if !at_work.is_subset(&self.at_work()) {
                 return Err(Broken::new("one that worked was ended"));
             }
             self.well(&["crew", "down", "one"])?;
         }
         self.until("it is down", || self.is_down())?;
-        self.until("nobody sits there", || self.at_work().is_none())?;
-        let counts = (self.heard(PROMPT), self.heard(MESSAGE));
-        if counts != (1, 1) {
+        self.until("nobody sits there", || self.at_work().is_empty())?;
+        let counts = self.heard();
+        if counts != [(1, 1); 2] {
             return Err(Broken::new(format!("told {counts:?} times")));
         }
         let status = self.well(&["crew", "status", "one", "--json"])?;
         let status: Value = serde_json::from_str(&status.stdout).unwrap_or_default();
         let messages = &status["messages"];
-        if messages["delivered"] != 2 || messages["waiting"] != 0 || messages["dead"] != 0 {
+        if messages["delivered"] != 4 || messages["waiting"] != 0 || messages["dead"] != 0 {
             return Err(Broken::new(format!("{messages}")));
         }
         self.well(&["verify", "--all"]).map(drop)
@@ -258,5 +282,5 @@ fn whoever_watches_over_a_crew_can_be_killed_anywhere() {
     let crews: Vec<Crew> = (0..WORKERS).map(|_| Crew::new()).collect();
     let points = crews[0].points();
     let missed = kill_at_each(NAME, &crews, &points, Crew::kill_at);
-    assert!(missed.len() * 2 <= points.len(), "never reached: {}", missed.join(", "));
+    assert!(missed.len() * 10 <= points.len(), "never reached: {}", missed.join(", "));
 }

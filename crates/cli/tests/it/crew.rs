@@ -393,6 +393,24 @@ fn all_told(lab: &Lab) -> Said {
     found
 }
 
+/// Says something to each by a command of its own, all at once, while something else happens. Whoever is
+/// told to try again later does so.
+fn send_all(lab: &Lab, how: &[&str], texts: &[(&str, String)], meanwhile: impl FnOnce()) {
+    std::thread::scope(|scope| {
+        for (to, text) in texts {
+            scope.spawn(move || {
+                until("it is said", || {
+                    let output = lab.try_segue(&[how, &[to, text]].concat());
+                    let later = output.stderr.contains("try again later");
+                    assert!(output.status == 0 || later, "{}", output.stderr);
+                    output.status == 0
+                });
+            });
+        }
+        meanwhile();
+    });
+}
+
 #[test]
 fn a_thousand_messages_arrive_once_and_in_order_whoever_is_killed_meanwhile() {
     let lab = Lab::new();
@@ -401,7 +419,8 @@ fn a_thousand_messages_arrive_once_and_in_order_whoever_is_killed_meanwhile() {
     lab.segue(&["crew", "up", "--session", "six"]);
     let mut said = Said::new();
     let mut number = 0;
-    for round in 0..1000 / (SIX.len() * (SIX.len() - 1)) + 1 {
+    // With what is said by commands, it is more than a thousand.
+    for round in 0..32 {
         for from in SIX {
             for to in SIX.into_iter().filter(|to| *to != from) {
                 let name = format!("{number:06}__from-{from}.md");
@@ -411,25 +430,34 @@ fn a_thousand_messages_arrive_once_and_in_order_whoever_is_killed_meanwhile() {
                 number += 1;
             }
         }
-        if round % 6 != 5 {
+        if round % 3 != 2 {
             continue;
         }
-        // By a command, and by an agent who is asked to.
-        lab.segue(&["crew", "send", "six", "bob", &note(&mut said, "person", "bob", round)]);
+        let texts = SIX.map(|to| (to, note(&mut said, "person", to, round)));
+        number += texts.len();
+        if round % 6 == 2 {
+            // Each of these may be the one that starts another watcher.
+            kill_process(lab.watcher(), Signal::KILL).unwrap();
+            send_all(&lab, &["crew", "send", "six"], &texts, || {});
+            continue;
+        }
         let pid = lab.member(SIX[1 + round % 4])["pid"].as_i64().unwrap_or_default();
-        // An agent that comes back is told again what it was asked for: so only after that.
+        // By an agent who is asked to. One that comes back is told again what it was asked for: so
+        // only after that.
         if round > 17 {
             let (inbox, text) = (lab.inbox("dan"), note(&mut said, "agent", "dan", round));
             let order = format!("SEND dan {} {text}", inbox.display());
             lab.segue(&["crew", "send", "six", "fay", &order]);
         }
-        lab.kill_watcher();
-        match (round == 17, Pid::from_raw(i32::try_from(pid).unwrap())) {
-            (true, _) => drop(lab.tmux(&["kill-server"])),
-            (false, Some(pid)) => drop(kill_process(pid, Signal::KILL)),
-            (false, None) => {}
-        }
-        lab.segue(&["crew", "status"]);
+        send_all(&lab, &["bridge", "1", "send"], &texts, || {
+            lab.kill_watcher();
+            match (round == 17, Pid::from_raw(i32::try_from(pid).unwrap())) {
+                (true, _) => drop(lab.tmux(&["kill-server"])),
+                (false, Some(pid)) => drop(kill_process(pid, Signal::KILL)),
+                (false, None) => {}
+            }
+            lab.segue(&["crew", "status"]);
+        });
     }
     assert!(number >= 1000);
     let sum = |said: &Said| said.values().map(Vec::len).sum::<usize>();
@@ -528,6 +556,16 @@ fn a_roster_with_mistakes_starts_nobody() {
     let output = lab.try_segue(&["crew", "check", "other.toml"]);
     assert_eq!(output.status, 2);
     assert!(output.stderr.contains("other.toml:4: `{{nope}}`"), "{}", output.stderr);
+    // Who can't be started is all of them too.
+    let other = "[[agents]]\nid = \"a\"\nagent = \"codex\"\n\n[[agents]]\nid = \"b\"\n\
+        command = \"no-such-program --flag\"\n";
+    fs::write(lab.env.repo().join("other.toml"), other).unwrap();
+    let mut check = lab.prepare(lab.env.command(["crew", "check", "other.toml"]));
+    let output = Output::of(check.env("PATH", lab.env.path("none"))).unwrap();
+    assert_eq!(output.status, 127, "{}", output.stderr);
+    for line in ["other.toml:3: a: ", "other.toml:7: b: there is no program no-such-program"] {
+        assert!(output.stderr.contains(line), "{line}: {}", output.stderr);
+    }
     // What it names is beside it, from wherever it is looked at.
     let roster = "[[agents]]\nid = \"a\"\nagent = \"native\"\nmodel = \"script:its-model.toml\"\n";
     lab.roster(roster);

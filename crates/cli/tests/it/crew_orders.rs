@@ -104,6 +104,12 @@ fn an_order_that_was_done_is_not_done_again_by_who_comes_after() {
     let name = "a__from-coder__topic-_ATTENTION.md";
     fs::rename(lab.inbox("coder").join(".taken").join(name), lab.inbox("coder").join(name))
         .unwrap();
+    // More than a journal's fold remembers, and taken in before any order is looked at.
+    for number in 0..70 {
+        let said = made!({ "kind": "said", "from": "person", "to": "coder",
+            "text": format!("<{number}>"), "occasion": number });
+        fs::write(dir.join(format!("{number:013}-{number:016x}.json")), said.to_string()).unwrap();
+    }
     lab.segue(&["crew", "status", "one"]);
     until("both are out of the way", || {
         !dir.join(format!("{id}.json")).exists() && !lab.inbox("coder").join(name).exists()
@@ -141,6 +147,11 @@ fn groups_stand_in_order_each_in_a_worktree_that_comes_back() {
     lab.roster(&format!("{agents}{group}"));
     git(&lab.env, &["add", "."]);
     git(&lab.env, &["commit", "-qm", "crew"]);
+    // Other work has a branch and a directory of these names.
+    git(&lab.env, &["branch", "work/mia-2"]);
+    git(&lab.env, &["commit", "-q", "--allow-empty", "-m", "later"]);
+    let taken = lab.env.repo().with_file_name("repo-segue-1-mia-1");
+    fs::create_dir(&taken).unwrap();
     lab.segue(&["crew", "up", "--session", "all", "--worktree", "--branch", "work"]);
     let shape = "#{window_name} #{@segue_part} #{pane_left}";
     let panes = || lab.tmux(&["list-panes", "-s", "-t", "=segue-all:", "-F", shape]).stdout;
@@ -153,15 +164,53 @@ fn groups_stand_in_order_each_in_a_worktree_that_comes_back() {
     assert!(tree.ends_with("-abe-2") && before["worktree"] == before["cwd"], "{before}");
     assert!(Path::new(&tree).join("prompts/abe.md").exists());
     until("it is told", || lab.heard("abe-2", "You are abe-2.") == 1);
+    let mia = lab.member("mia-2");
+    assert_eq!(mia["branch"], "work/mia-2-2");
+    let trees = ["rev-parse", "HEAD", "work/mia-2-2"];
+    let trees = git(&lab.env, &trees);
+    let (head, its) = trees.trim().split_once('\n').unwrap();
+    assert_eq!(head, its, "{trees}");
+    assert!(lab.member("mia-1")["cwd"].as_str().unwrap().ends_with("-mia-1-2"));
+
+    one_more_that_can_not_join(&lab);
 
     lab.kill_watcher();
     lab.tmux(&["kill-server"]);
-    lab.segue(&["crew", "up", "--resume", "all"]);
+    // One of them can't be entered again: that is nobody else's trouble.
+    let kept = lab.env.path("kept");
+    fs::rename(&tree, &kept).unwrap();
+    fs::create_dir(&tree).unwrap();
+    let up = lab.segue(&["crew", "up", "--resume", "all"]);
+    assert!(up.stdout.contains("is there already"), "{}", up.stdout);
+    let states = |state: &str| {
+        let all = lab.status();
+        let members = all["members"].as_array().unwrap();
+        members.iter().filter(|one| one["state"] == state).count()
+    };
+    assert_eq!((states("idle"), states("degraded")), (6, 1));
+    fs::remove_dir(&tree).unwrap();
+    fs::rename(&kept, &tree).unwrap();
+    lab.segue(&["crew", "restart", "all", "abe-2"]);
+    until("it is back", || states("idle") == 7);
     let after = lab.member("abe-2");
     for key in ["branch", "cwd", "worktree", "session"] {
         assert_eq!(after[key], before[key], "{key}");
     }
-    assert_eq!(panes(), expected);
+}
+
+/// That is said to whoever wants it, and it is no trouble of those who are at work.
+fn one_more_that_can_not_join(lab: &Lab) {
+    let (dir, away) = (lab.env.repo().join(".git"), lab.env.path("away.git"));
+    let watcher = lab.watcher();
+    fs::rename(&dir, &away).unwrap();
+    let output = lab.try_segue(&["crew", "add", "all", "abe"]);
+    fs::rename(&away, &dir).unwrap();
+    assert_eq!(output.status, 1, "{}", output.stderr);
+    assert!(output.stderr.contains("the worktree of abe-3: "), "{}", output.stderr);
+    assert_eq!(lab.member("abe-3"), Value::Null);
+    lab.segue(&["crew", "add", "all", "abe"]);
+    assert_eq!(lab.member("abe-3")["branch"], "work/abe-3");
+    assert_eq!(lab.watcher(), watcher);
 }
 
 #[test]

@@ -83,6 +83,23 @@ fn whoever_looks_from_another_tmux_finds_everybody_where_they_are() {
     let words = words["tmux"]["attach"].as_str().unwrap().to_owned();
     assert!(words.contains("-S ") && words.contains("/crew attach -t =segue-one"), "{words}");
 
+    // Without tmux nobody can watch over it, and it is not down for that.
+    lab.kill_watcher();
+    let (git, bin) = (lab.env.path("only-git"), std::env::var_os("PATH").unwrap());
+    fs::create_dir(&git).unwrap();
+    let found = std::env::split_paths(&bin).map(|dir| dir.join("git")).find(|path| path.exists());
+    std::os::unix::fs::symlink(found.unwrap(), git.join("git")).unwrap();
+    let mut command = lab.prepare(lab.env.command(["crew", "status"]));
+    let output = Output::of(command.env("PATH", &git)).unwrap();
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let why = "nobody watches over one: tmux is not installed, or not in PATH";
+    assert!(output.stderr.contains(why) && output.stdout.contains("coder"), "{output:?}");
+    assert!(data(&lab.env, 1, "session.stopped").is_empty());
+    let output = lab.segue(&["crew", "attach", "one"]);
+    let said = "nobody watched over one: somebody does again";
+    assert!(output.stderr.contains(said), "{}", output.stderr);
+    assert_eq!(lab.pid("coder"), pid);
+
     // Its server can't be asked any more, and goes on.
     let said = lab.tmux(&["display-message", "-p", "#{pid} #{socket_path}"]).stdout;
     let (server, socket) = said.trim().split_once(' ').unwrap();
@@ -98,6 +115,26 @@ fn whoever_looks_from_another_tmux_finds_everybody_where_they_are() {
     kill_process(Pid::from_raw(server.parse().unwrap()).unwrap(), Signal::USR1).unwrap();
     until("the message", || lab.heard("coder", "Are you there?") == 1);
     assert_eq!((lab.pid("coder"), lab.of("coder", "member.ended").len()), (pid, 0));
+}
+
+#[test]
+fn who_was_left_behind_by_a_crew_that_is_down_is_ended() {
+    let lab = Lab::new();
+    lab.roster(&lab.agent("coder", ""));
+    lab.segue(&["crew", "up", "--session", "one"]);
+    let seat = ["list-panes", "-a", "-F", "#{@segue_seat}"];
+    let owner = lab.tmux(&seat).stdout.trim().to_owned();
+    lab.segue(&["crew", "down", "one"]);
+    assert!(lab.segue(&["crew", "down", "one"]).stderr.contains("one is down already"));
+    lab.tmux(&["new-session", "-d", "-s", "left", "sleep 600"]);
+    lab.tmux(&["set-option", "-p", "-t", "=left:", "@segue_seat", &owner]);
+    lab.tmux(&["set-option", "-p", "-t", "=left:", "@segue_part", "coder"]);
+    let pid = lab.tmux(&["list-panes", "-t", "=left:", "-F", "#{pane_pid}"]).stdout;
+    let pid = Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    let output = lab.segue(&["crew", "down", "one"]);
+    assert!(output.stderr.contains("one is down: "), "{}", output.stderr);
+    until("it is ended", || !is_alive(pid));
+    assert_eq!(lab.of("coder", "member.starting").len(), 1, "nobody was started for it");
 }
 
 #[test]

@@ -39,6 +39,9 @@ const GROUPS: &str = "[[groups]]\nid = \"cc\"\nagents = [\"ada\", \"cleo\"]\n\
 /// What is said to one whose program ended in the middle of a turn.
 const CUT_OFF: &str = "ended in the middle of your work";
 
+/// What a packet ends with.
+const GONE: &str = "Your earlier conversation is gone";
+
 /// Starting six programs on a busy machine takes its time.
 fn until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool) {
     let since = Instant::now();
@@ -160,7 +163,9 @@ fn raise(names: &[(&str, &str)], groups: &str) -> Option<Crew> {
         Reply::text(format!("{name} heard {what}."))
             .when(When::last_user(format!("{name}: {what}")))
     };
-    let mut scenario = lab.scenario();
+    // Before all others: a packet repeats what was asked before.
+    let gone = Reply::text("I know what I did.").when(When::last_user(GONE)).sticky();
+    let mut scenario = lab.scenario().reply(gone);
     for (name, _) in names {
         for what in ["who you are", "the second", "the third", "the fourth"] {
             scenario = scenario.reply(answer(name, what).sticky());
@@ -173,6 +178,12 @@ fn raise(names: &[(&str, &str)], groups: &str) -> Option<Crew> {
         .reply(Reply::text("It is told.").when(When::last_user("ada: tell cleo")))
         .reply(Reply::text("Cleo has it.").when(When::last_user("cleo: from ada")))
         .reply(Reply::text("I go on.").when(When::last_user(CUT_OFF)))
+        .reply(
+            Reply::text("It took long.")
+                .until(lab.path("released"))
+                .when(When::last_user("a long one"))
+                .sticky(),
+        )
         .reply(Reply::fault(Fault::hang()).when(When::last_user("take your time")))
         .reply(
             Cli::Claude
@@ -299,6 +310,65 @@ fn a_question(crew: &Crew) {
     crew.settle();
 }
 
+/// The watcher is killed while they work, and they have finished by the time that the next one comes.
+fn at_work_without_a_watcher(crew: &Crew, names: &[(&str, &str)]) {
+    for (name, _) in names {
+        crew.segue(&["crew", "send", "all", name, &format!("{name}: a long one")]);
+        until("it works", Duration::from_secs(60), || {
+            let member = crew.member(name);
+            member["state"] == "busy" && member["waiting_messages"] == 0
+        });
+    }
+    kill_process(crew.watcher(), Signal::KILL).unwrap();
+    fs::write(crew.lab.path("released"), "").unwrap();
+    until("they have answered", Duration::from_secs(60), || {
+        let panes = crew.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]).stdout;
+        panes.lines().all(|pane| {
+            let shown = crew.tmux(&["capture-pane", "-p", "-t", pane]).stdout;
+            shown.contains("It took long.")
+        })
+    });
+    crew.segue(&["crew", "status", "all"]);
+    crew.settle();
+    for (name, _) in names {
+        // What it answered is of its last turn, and that is over.
+        let over = || {
+            let text = crew.segue(&["crew", "log", "all", name, "--json"]).stdout;
+            let events = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+            let events: Vec<Value> = events.collect();
+            let at = events.iter().rposition(|event| event["kind"] == "turn.started")?;
+            events[at..].iter().find(|event| event["kind"] == "turn.ended").cloned()
+        };
+        until("its turn is over", Duration::from_secs(60), || over().is_some());
+        let last = over().unwrap();
+        assert_eq!(last["data"]["outcome"], "finished", "{name}: {last}");
+        let log = crew.segue(&["crew", "log", "all", name]).stdout;
+        assert_eq!(log.matches("It took long.").count(), 1, "{name}: {log}");
+    }
+}
+
+/// What its vendor kept is gone: it is told what is known of it, in a new conversation.
+fn by_packet(crew: &Crew) {
+    let id = crew.member("ada")["vendor_session"].as_str().unwrap().to_owned();
+    crew.segue(&["crew", "down", "all"]);
+    let projects = fs::read_dir(crew.lab.home().join(".claude/projects")).unwrap().flatten();
+    let files = projects.map(|dir| dir.path().join(format!("{id}.jsonl")));
+    let file = files.into_iter().find(|path| path.exists()).unwrap();
+    fs::remove_file(file).unwrap();
+    let output = crew.segue(&["crew", "up", "--resume", "all", "--wait", "80s"]);
+    let plan = "ada  its conversation is gone: told what is known of it";
+    assert!(output.stderr.contains(plan), "{}", output.stderr);
+    until("the packet", Duration::from_secs(90), || crew.asked(GONE) >= 1);
+    crew.settle();
+    assert_ne!(crew.member("ada")["vendor_session"], id);
+    let turns = crew.lab.turns();
+    let told = turns.iter().rev().map(|one| one.texts().join("\n")).find(|one| one.contains(GONE));
+    // Of the conversation that it had open last.
+    assert!(told.unwrap().contains("ada heard the fourth."));
+    let log = crew.segue(&["crew", "log", "all", "ada"]).stdout;
+    assert!(log.contains("I know what I did."), "{log}");
+}
+
 #[test]
 fn agents_go_on_without_a_watcher_and_the_next_command_adopts_them() {
     let names = [("ada", "claude"), ("cleo", "codex")];
@@ -320,6 +390,7 @@ fn agents_go_on_without_a_watcher_and_the_next_command_adopts_them() {
     let output = crew.segue(&["crew", "status", "all"]);
     assert!(output.stderr.contains("nobody watched over all"), "{}", output.stderr);
     crew.settle();
+    at_work_without_a_watcher(&crew, &names);
     let after: Vec<Value> =
         names.iter().map(|(name, _)| crew.member(name)["pid"].clone()).collect();
     assert_eq!(after, before);
@@ -342,4 +413,5 @@ fn agents_go_on_without_a_watcher_and_the_next_command_adopts_them() {
         let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{name}: {text}: {log}"));
         assert!(at(": the third") < at(": the second"), "{log}");
     }
+    by_packet(&crew);
 }

@@ -8,10 +8,21 @@ use std::{
     ops::{Range, RangeInclusive},
 };
 
-use toml_edit::{Item, TableLike, Value};
+use toml_edit::{Document, Item, TableLike, Value};
 
 use super::FILE;
 use crate::wrong::{Wrong, repeated};
+
+/// Where it stands what is started for each agent, in the order of the agents. Of a text that can be read.
+pub fn program_lines(text: &str) -> Vec<usize> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut sheet = Sheet::new(text);
+    let Ok(document) = Document::parse(text) else { return Vec::new() };
+    let root = sheet.root(document.as_table());
+    let agents = sheet.sections(&root, "agents", "an agent");
+    let key = |one: &Section<'_>| if one.has("command") { "command" } else { "agent" };
+    agents.iter().map(|one| sheet.line_of(one, key(one))).collect()
+}
 
 /// Longer words are not compared with anything: nobody mistypes one of ours that way.
 const LONGEST_COMPARED: usize = 40;

@@ -35,6 +35,8 @@ pub(crate) enum Heard {
     These(Vec<String>),
     /// It keeps no record that could be read.
     CantTell,
+    /// It keeps one, and that can't be read now.
+    Unreadable,
 }
 
 /// All that a start needs besides.
@@ -227,11 +229,16 @@ impl Bench {
                         turns.flat_map(|turn| shown_in(&turn.prompt, ids())).collect();
                     Heard::These(found.into_iter().collect())
                 }
-                _ => Heard::These(Vec::new()),
+                Some(Ok(None)) | None => Heard::These(Vec::new()),
+                Some(Err(_)) => Heard::Unreadable,
             },
             Self::Command { transcript: None, .. } => Heard::CantTell,
             Self::Command { transcript: Some(path), .. } => {
-                let text = tail(path).unwrap_or_default();
+                let text = match tail(path) {
+                    Ok(text) => text,
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+                    Err(_) => return Heard::Unreadable,
+                };
                 let told = |id: &&str| text.contains(&segue_core::bridge::mark(id));
                 Heard::These(ids().filter(told).map(str::to_owned).collect())
             }

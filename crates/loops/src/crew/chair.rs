@@ -17,7 +17,6 @@ use segue_core::{
     },
     state::{Afterwards, Crew, CrewMember as Member},
 };
-use segue_journal::Session;
 use segue_runner::{
     Halt, Supervisor,
     order::{self, Order},
@@ -31,6 +30,7 @@ use super::{
     bench::Bench,
     mark_of,
     post::{self, Typed},
+    program::{end_program, is_another, is_there, out_of_reach},
     record,
     scope::Scope,
     start::started,
@@ -50,7 +50,7 @@ const ASKING: Duration = Duration::from_secs(2);
 const LATE: Duration = Duration::from_secs(20);
 
 /// How long what a member's program started may take to end.
-const SWEEP_LIMIT: Duration = Duration::from_secs(2);
+pub(super) const SWEEP_LIMIT: Duration = Duration::from_secs(2);
 
 /// One member, as long as somebody watches.
 #[derive(Debug)]
@@ -81,7 +81,7 @@ pub(crate) struct Chair {
     pub(super) in_mode: bool,
     /// When its conversation was looked at last, and when it was looked for.
     pub(crate) read_at: Option<Instant>,
-    asked_at: Option<Instant>,
+    pub(super) asked_at: Option<Instant>,
     /// Another conversation that it had open at the last look.
     other: Option<String>,
     /// It was said that its conversation is not found.
@@ -194,15 +194,19 @@ impl Chair {
         member: &Member,
     ) -> Result<(), Halt> {
         self.identify(all, member)?;
-        self.scope.look(all, member, false)?;
+        if matches!(self.sight, Sight::Busy | Sight::Waiting(_)) {
+            self.scope.look(all, member, false)?;
+        }
         let (doing, what) = match &self.sight {
             Sight::Starting => (Doing::Starting, None),
             Sight::Idle => (Doing::Idle, None),
             Sight::Busy => (Doing::Busy, None),
             Sight::Waiting(what) => (Doing::Waiting, Some(what.clone())),
         };
-        // A quick answer may come between two looks.
-        if doing == Doing::Idle && self.same == QUIET && member.doing == Doing::Idle {
+        // A quick answer may come between two looks. As long as it is not certain that it was told
+        // anything, there is nothing to answer.
+        let quiet = doing == Doing::Idle && self.same == QUIET && member.posted.is_none();
+        if quiet && member.doing == Doing::Idle {
             self.read(all, member, None)?;
             return match self.own.state().turn.open {
                 true => self.turn_over(all, around, member),
@@ -429,47 +433,6 @@ impl Chair {
     }
 }
 
-/// Ends a member's program, also one whose terminal nobody gets to: it was asked for. `own`: its own
-/// session, where that can be read.
-pub(super) fn end_program(room: &Room, member: &Member, own: Option<&Session>, keep_pane: bool) {
-    let seats = room.seats().unwrap_or_default();
-    let seat = seats.iter().find(|seat| seat.part == member.name);
-    let pid = seat.filter(|seat| !seat.dead).and_then(|seat| seat.pid);
-    if let Some(pid) = pid.or(member.pid.filter(|_| is_there(member))) {
-        process::end_gently(pid, SWEEP_LIMIT);
-    }
-    if let Some(seat) = seat.filter(|_| !keep_pane) {
-        let _ = room.clear(&seat.pane);
-    }
-    if let Some(own) = own {
-        process::end_leftovers(&mark_of(own), SWEEP_LIMIT);
-    }
-}
-
-/// Whether the process that was started for a member is still there, whatever tmux says.
-pub(super) fn is_there(member: &Member) -> bool {
-    member.pid.zip(member.began).is_some_and(|(pid, began)| process::is_there(pid, began))
-}
-
-/// Whether somebody else sits in its pane than the one that was started.
-fn is_another(member: &Member, seat: &Seat) -> bool {
-    seat.pid != member.pid || Some(&seat.pane) != member.pane.as_ref()
-}
-
-/// It runs, and is left alone: what can't be seen is not to be ended.
-fn out_of_reach(all: &mut Supervisor<'_>, member: &Member) -> Result<(), Halt> {
-    if member.doing == Doing::Unreachable {
-        return Ok(());
-    }
-    let pid = member.pid.unwrap_or_default();
-    let crew = all.state().crew.as_ref();
-    let server = crew.and_then(|crew| crew.raised.tmux.clone()).unwrap_or_default();
-    let what =
-        format!("process {pid} runs, but its pane is not in the tmux at {}", server.display());
-    let (member, doing) = (member.name.clone(), Doing::Unreachable);
-    all.commit(MemberSeen { member, doing, what: Some(what) }).map(drop)
-}
-
 /// What the vendors call the conversations of the others.
 fn taken(all: &Supervisor<'_>, me: &str) -> Vec<String> {
     let crew = all.state().crew.iter();
@@ -483,5 +446,113 @@ pub(crate) fn window_of(member: &Member) -> String {
         Some(group) if member.instance > 1 => format!("{group}-{}", member.instance),
         Some(group) => group.clone(),
         None => member.name.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use segue_agents::vendor::World;
+
+    use super::*;
+    use crate::crew::testing::{Scene, look, vendors};
+
+    const BOUND: &str = "[[agents]]\nid = \"coder\"\ncommand = \"sh\"\nready = \"READY\"\n\
+        busy = \"BUSY\"\nwrite = [\"src\"]\nenforce = true\n";
+
+    /// Somebody new in front of the coder's terminal.
+    fn chair(scene: &Scene, own: Supervisor<'static>, transcript: Option<PathBuf>) -> Chair {
+        let member = scene.member("coder");
+        let spec = scene.all.state().crew.as_ref().unwrap().spec(&member).unwrap();
+        let scope = Scope::new(spec, &member.cwd, "coder");
+        Chair::new(Bench::command(spec, transcript, World::default()), own, scope)
+    }
+
+    fn looks(chair: &mut Chair, scene: &mut Scene, times: u32, screen: &str) {
+        let (around, room) = (scene.around(), scene.room());
+        for _ in 0..times {
+            let member = scene.member("coder");
+            chair.look(&mut scene.all, &around, &room, &member, look(screen)).unwrap();
+        }
+    }
+
+    #[test]
+    fn whoever_takes_over_after_a_turn_puts_nothing_back_that_a_person_may_have_written() {
+        let (mut scene, own) = (Scene::new(BOUND), Scene::new(BOUND));
+        scene.repository();
+        scene.sits("coder");
+        // Whoever watched has died in the middle of it.
+        Scope::new(
+            scene.all.state().crew.as_ref().unwrap().spec(&scene.member("coder")).unwrap(),
+            &scene.project,
+            "coder",
+        )
+        .begins(&mut scene.all, "coder")
+        .unwrap();
+        scene.sees("coder", Doing::Busy);
+        let written = scene.project.join("notes.txt");
+        std::fs::write(&written, "by a person").unwrap();
+        let mut chair = chair(&scene, own.all, None);
+        looks(&mut chair, &mut scene, 3, "READY");
+        let [segue_core::Body::ScopeBroken(broken)] = &scene.events("scope.broken")[..] else {
+            panic!("{:?}", scene.kinds());
+        };
+        assert_eq!((broken.undone, &broken.paths[..]), (false, &["notes.txt".to_owned()][..]));
+        assert!(written.exists());
+        assert_eq!(scene.member("coder").bounds, None);
+
+        // What it is seen to do itself is put back.
+        looks(&mut chair, &mut scene, 1, "BUSY");
+        std::fs::write(scene.project.join("more.txt"), "by the coder").unwrap();
+        looks(&mut chair, &mut scene, 2, "READY");
+        assert_eq!(scene.events("scope.broken").len(), 2);
+        assert!(written.exists() && !scene.project.join("more.txt").exists());
+    }
+
+    #[test]
+    fn no_turn_is_over_before_it_is_certain_that_it_has_begun() {
+        let (mut scene, own) = (Scene::new(BOUND), Scene::new(BOUND));
+        scene.repository();
+        scene.sits("coder");
+        let transcript = scene.project.with_file_name("told");
+        let mut chair = chair(&scene, own.all, Some(transcript.clone()));
+        looks(&mut chair, &mut scene, QUIET - 1, "READY");
+        scene.says("file-1", "coder", "Mend it");
+        let (member, room) = (scene.member("coder"), scene.room());
+        post::attend(&mut chair, &mut scene.all, &room, &member).unwrap();
+        looks(&mut chair, &mut scene, 2 * QUIET, "READY");
+        assert!(scene.member("coder").posted.is_some() && scene.member("coder").bounds.is_some());
+
+        std::fs::write(&transcript, segue_core::bridge::mark("file-1")).unwrap();
+        // As another one would find it.
+        chair.typed = None;
+        let member = scene.member("coder");
+        post::attend(&mut chair, &mut scene.all, &room, &member).unwrap();
+        assert!(chair.own.state().turn.open && scene.member("coder").posted.is_none());
+        looks(&mut chair, &mut scene, QUIET - 1, "READY");
+        assert!(chair.own.state().turn.open && scene.member("coder").bounds.is_some());
+        // So quick an answer that nobody has seen it at work.
+        looks(&mut chair, &mut scene, 1, "READY");
+        assert!(!chair.own.state().turn.open && scene.member("coder").bounds.is_none());
+    }
+
+    #[test]
+    fn a_conversation_that_can_not_be_entered_twice_in_a_row_counts_as_gone() {
+        let (mut scene, own) = (Scene::new(BOUND), Scene::new(BOUND));
+        let mut own = own.all;
+        record::told(&mut own, "v", "Mend the parser", Vec::new()).unwrap();
+        // What its vendor keeps can't be read, so its resume is tried.
+        let mut chair = Chair::new(vendors("cursor", "cursor"), own, Scope::default());
+        let ends = |chair: &mut Chair, scene: &mut Scene, seen: Option<Doing>| {
+            scene.starting("coder", How::Resumed, Some("v"));
+            seen.into_iter().for_each(|doing| scene.sees("coder", doing));
+            let member = scene.member("coder");
+            chair.ended(&mut scene.all, &member, "exit status 1".to_owned()).unwrap();
+            chair.way_back(&scene.member("coder")).0
+        };
+        assert_eq!(ends(&mut chair, &mut scene, None), How::Resumed);
+        // It came up and asked something: it is no conversation that can't be entered.
+        assert_eq!(ends(&mut chair, &mut scene, Some(Doing::Waiting)), How::Resumed);
+        assert_eq!(ends(&mut chair, &mut scene, None), How::Resumed);
+        assert_eq!(ends(&mut chair, &mut scene, None), How::Packet);
     }
 }

@@ -47,6 +47,10 @@ impl Headless {
         Self { dir, agent, model, turn, interrupt, again_at, looked, scope }
     }
 
+    pub(crate) fn is_blind(&self) -> bool {
+        self.scope.is_blind()
+    }
+
     /// One look, and what follows from it.
     pub(crate) fn look(
         &mut self,

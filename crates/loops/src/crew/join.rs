@@ -17,22 +17,29 @@ use segue_core::{
         SessionStarted, WorktreePlanned,
     },
     identity::LoopKind,
-    state::{Crew, CrewMember as Member, PROMPT, Phase},
+    state::{Crew, CrewMember as Member, Phase},
 };
 use segue_journal::{Durability, LockedSession, Session, home::NewSession};
 use segue_runner::{Halt, Interrupt, Supervisor, supervisor::stop, tmux::seat::Room};
-use segue_workspace::{identify, worktree};
+use segue_workspace::{
+    identify,
+    worktree::{self, WorktreeError},
+};
 
 use super::{
-    Around, At, CREW, MEMBERS, Silent, Watcher,
+    At, MEMBERS, Silent, Watcher,
     bench::Bench,
-    chair::{self, Chair},
+    chair::Chair,
     headless::Headless,
-    mail::{self, hash},
-    prompt, say,
+    lives, mail, program,
     scope::Scope,
+    why,
+    words::{first_words, vars},
 };
-use crate::{launch::Worker, worktree::ensure};
+use crate::{
+    launch::{LaunchError, Worker},
+    worktree::ensure,
+};
 
 /// How everybody would come back, each with its name, as far as that can be told now.
 #[must_use]
@@ -55,7 +62,7 @@ pub fn plan(
             Some(_) if there(member) && member.doing != Doing::Degraded => {
                 "still there: adopted as it is"
             }
-            Some(_) if chair::is_there(member) => "runs out of reach: left alone",
+            Some(_) if program::runs(session, member) => "runs out of reach: left alone",
             Some(spec) => way(spec, member),
         };
         ways.push((member.name.clone(), how.to_owned()));
@@ -132,8 +139,13 @@ impl Watcher<'_, '_> {
         let places = crew.roster().places();
         for place in &places {
             let left = crew.left.contains(&place.member);
-            if crew.member(&place.member).is_none() && !left {
-                self.join(&crew, place)?;
+            if crew.member(&place.member).is_some() || left {
+                continue;
+            }
+            match self.join(&crew, place) {
+                // Whoever is at work is not left alone for that.
+                Err(Halt::Stop(stop)) if self.somebody_lives() => self.all.warn(stop.message)?,
+                joined => joined?,
             }
         }
         let gone = |one: &&Member| crew.roster().spec(&one.role).is_none() || !keeps(&places, one);
@@ -156,6 +168,11 @@ impl Watcher<'_, '_> {
             self.members.insert(member.name.clone(), at);
         }
         Ok(())
+    }
+
+    fn somebody_lives(&self) -> bool {
+        let cwd = self.all.state().workspace().map(PathBuf::from).unwrap_or_default();
+        lives(self.all.session().session(), &self.around.name, &cwd)
     }
 
     /// One more of a role, while the crew is at work.
@@ -191,9 +208,17 @@ impl Watcher<'_, '_> {
         let new = self.new_session(crew, spec, place);
         let Some(new) = new else { return Ok(()) };
         self.around.home.create_within(&dir, new, &self.around.clock)?;
-        let own = Session::open(Arc::clone(self.around.home.disk()), &dir)?;
-        let (mut own, _) = own.lock(&self.around.me, Arc::clone(&self.around.clock))?;
-        let tree = self.worktree(crew, &mut own, &place.member)?;
+        let wrong = |error: LaunchError| {
+            let what = match error {
+                LaunchError::Worktree(what) => format!("the worktree of {}: {what}", place.member),
+                error => format!("{}: {error}", place.member),
+            };
+            Halt::from(stop(Reason::Failed, what))
+        };
+        let own = Session::open(Arc::clone(self.around.home.disk()), &dir);
+        let own = own.and_then(|own| own.lock(&self.around.me, Arc::clone(&self.around.clock)));
+        let (mut own, _) = own.map_err(|error| wrong(error.into()))?;
+        let tree = self.worktree(crew, &mut own, &place.member).map_err(wrong)?;
         let joined = MemberJoined {
             member: place.member.clone(),
             role: place.spec.clone(),
@@ -226,17 +251,16 @@ impl Watcher<'_, '_> {
         })
     }
 
-    /// Plans a worktree under the crew's own branch names, and makes it.
+    /// Plans a worktree under the crew's own branch names, and makes it. A name that other work has
+    /// gets a number.
     fn worktree(
         &self,
         crew: &Crew,
         own: &mut LockedSession,
         member: &str,
-    ) -> Result<Option<PathBuf>, Halt> {
-        let wrong = |what: String| {
-            let what = format!("the worktree of {member}: {what}");
-            Halt::from(stop(Reason::Failed, what))
-        };
+    ) -> Result<Option<PathBuf>, LaunchError> {
+        let wrong = |what: String| LaunchError::Worktree(what);
+        let git = |error: WorktreeError| LaunchError::Worktree(error.to_string());
         let wished = own.state().identity.as_ref().is_some_and(|found| found.worktree);
         let project = &crew.raised.project;
         if wished && own.state().worktree.is_none() {
@@ -244,19 +268,17 @@ impl Watcher<'_, '_> {
             let none = || wrong("the repository has no commit yet".to_owned());
             let base = repo.head.clone().ok_or_else(none)?;
             let number = self.around.number.unwrap_or_default();
-            let path = worktree::default_path(&repo.root, number)
-                .map_err(|error| wrong(error.to_string()))?;
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let path = path.with_file_name(format!("{name}-{member}"));
+            let path = worktree::path_of(&repo.root, number, member).map_err(git)?;
             let above =
                 crew.raised.branch.clone().unwrap_or_else(|| {
                     format!("segue/{number}-{}", worktree::slug(&self.around.name))
                 });
-            let branch = format!("{above}/{member}");
-            let plan = WorktreePlanned { path, branch, base, repo: repo.root };
+            let branch = worktree::free_branch(&repo.root, &format!("{above}/{member}"));
+            let plan =
+                WorktreePlanned { path, branch: branch.map_err(git)?, base, repo: repo.root };
             own.append(plan, Durability::Synced)?;
         }
-        ensure(own, project, self.around.number).map_err(|error| wrong(error.to_string()))
+        ensure(own, project, self.around.number)
     }
 
     /// Somebody for a member's place: at a terminal, or without one.
@@ -265,30 +287,14 @@ impl Watcher<'_, '_> {
             return Ok(At::Nowhere);
         };
         first_words(&mut self.all, &self.around, crew, member, None)?;
-        let agent = agent_of(&spec);
-        let dir = self.all.session().session().dir().join(MEMBERS).join(&member.name);
-        if !sits(&crew.raised, &spec) {
-            let agent =
-                self.with_variables(crew, member, &spec).map_or(agent, |spec| agent_of(&spec));
-            let own = Session::open(Arc::clone(self.around.home.disk()), &dir)?;
-            let scope = self.scope(&spec, member, &own)?;
-            return Ok(At::Loop(Box::new(Headless::new(dir, agent, spec.model.clone(), scope))));
-        }
-        let bench = match self.bench(crew, member, &spec) {
-            Ok(bench) => bench,
+        let at = match self.find_place(crew, member, &spec) {
+            Ok(at) => at,
             Err(why) => {
                 self.unplaced(member, why)?;
                 return Ok(At::Nowhere);
             }
         };
-        let own = self.own(&dir, &crew.raised.project)?;
-        let scope = self.scope(&spec, member, own.session().session())?;
-        Ok(At::Terminal(Box::new(Chair::new(bench, own, scope))))
-    }
-
-    fn scope(&mut self, spec: &Spec, member: &Member, own: &Session) -> Result<Scope, Halt> {
-        let scope = Scope::new(spec, &member.cwd, &own.id().to_string());
-        if scope.is_blind() {
+        if at.is_blind() {
             let what = format!(
                 "{}: what it writes can't be watched: {} is no git repository with a commit",
                 member.name,
@@ -296,14 +302,31 @@ impl Watcher<'_, '_> {
             );
             self.all.warn(what)?;
         }
-        Ok(scope)
+        Ok(at)
+    }
+
+    /// The same, or why there is none: that is nobody's trouble but its own.
+    fn find_place(&mut self, crew: &Crew, member: &Member, spec: &Spec) -> Result<At, String> {
+        let dir = self.all.session().session().dir().join(MEMBERS).join(&member.name);
+        let scope = |own: &Session| Scope::new(spec, &member.cwd, &own.id().to_string());
+        if !sits(&crew.raised, spec) {
+            let filled = self.with_variables(crew, member, spec);
+            let agent = agent_of(filled.as_ref().unwrap_or(spec));
+            let own = Session::open(Arc::clone(self.around.home.disk()), &dir);
+            let scope = scope(&own.map_err(|error| error.to_string())?);
+            return Ok(At::Loop(Box::new(Headless::new(dir, agent, spec.model.clone(), scope))));
+        }
+        let bench = self.bench(crew, member, spec)?;
+        let own = self.own(&dir, &crew.raised.project)?;
+        let scope = scope(own.session().session());
+        Ok(At::Terminal(Box::new(Chair::new(bench, own, scope))))
     }
 
     /// Nobody can watch over it. One that runs all the same is left alone.
     fn unplaced(&mut self, member: &Member, why: String) -> Result<(), Halt> {
         let seats = self.room.as_ref().and_then(|room| room.seats().ok()).unwrap_or_default();
         let lives = seats.iter().any(|seat| seat.part == member.name && !seat.dead);
-        if !lives && !chair::is_there(member) {
+        if !lives && !program::runs(self.all.session().session(), member) {
             return self.give_up(&member.name, why);
         }
         let what = Some(format!("it runs, but can't be watched over: {why}"));
@@ -339,7 +362,7 @@ impl Watcher<'_, '_> {
     /// A text of the roster with what its variables stand for.
     fn filled(&self, crew: &Crew, member: &Member, text: &str) -> Result<String, String> {
         let session = self.all.session().session().dir();
-        let vars = super::vars(crew, &self.around.name, member, session);
+        let vars = vars(crew, &self.around.name, member, session);
         template::render(segue_core::crew::FILE, text, &vars)
             .map_err(|wrong| wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
     }
@@ -359,21 +382,21 @@ impl Watcher<'_, '_> {
     }
 
     /// A member's own session, ready to be written.
-    fn own(&self, dir: &Path, project: &Path) -> Result<Supervisor<'static>, Halt> {
-        let session = Session::open(Arc::clone(self.around.home.disk()), dir)?;
+    fn own(&self, dir: &Path, project: &Path) -> Result<Supervisor<'static>, String> {
+        let wrong = |error: segue_journal::Error| error.to_string();
+        let session = Session::open(Arc::clone(self.around.home.disk()), dir).map_err(wrong)?;
         let clock = Arc::clone(&self.around.clock);
-        let (mut session, _) = session.lock(&self.around.me, Arc::clone(&clock))?;
+        let (mut session, _) = session.lock(&self.around.me, Arc::clone(&clock)).map_err(wrong)?;
         if session.state().worktree.is_some() {
-            ensure(&mut session, project, self.around.number)
-                .map_err(|error| stop(Reason::Failed, error.to_string()))?;
+            ensure(&mut session, project, self.around.number).map_err(|error| error.to_string())?;
         }
         let (by, caps) = (self.around.process(), session.state().caps);
         let phase = session.state().phase;
         // Of no size: nothing is lost by never giving it back.
         let silent: &'static mut Silent = Box::leak(Box::new(Silent));
         let mut own = Supervisor::new(session, clock, Interrupt::default(), silent);
-        match phase {
-            Phase::Created => own.commit(SessionStarted { by, caps })?,
+        let begun = match phase {
+            Phase::Created => own.commit(SessionStarted { by, caps }),
             phase => own.commit(SessionResumed {
                 by,
                 caps,
@@ -383,33 +406,9 @@ impl Watcher<'_, '_> {
                 workspace: None,
                 permission: None,
                 leftovers_ended: Vec::new(),
-            })?,
+            }),
         };
-        Ok(own)
-    }
-}
-
-/// What a member is told first: its prompt, once for each beginning. `order`: the id of the one that
-/// wants it to begin again.
-pub(super) fn first_words(
-    all: &mut Supervisor<'_>,
-    around: &Around<'_>,
-    crew: &Crew,
-    member: &Member,
-    order: Option<&str>,
-) -> Result<(), Halt> {
-    let Some(file) = crew.spec(member).and_then(|spec| spec.prompt.clone()) else { return Ok(()) };
-    let session = all.session().session().dir().to_owned();
-    let about = member.session.map(|id| id.to_string()).unwrap_or_default();
-    if member.prompted > 0 && order.is_none() {
-        return Ok(());
-    }
-    // One that was taken out of the crew before it was told is told again, when it is back.
-    let nth = all.state().seq.to_string();
-    let id = format!("{PROMPT}{}", &hash(&[CREW, &about, order.unwrap_or(&nth)])[..16]);
-    match prompt(crew, &around.name, member, &file, &session) {
-        Ok(text) => say(all, &id, &member.name, &text),
-        Err(why) => all.warn(format!("{}: {why}", member.name)),
+        begun.map(|_| own).map_err(why)
     }
 }
 

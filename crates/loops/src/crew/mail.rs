@@ -12,6 +12,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
@@ -42,6 +43,9 @@ const SETTLED: Duration = Duration::from_millis(400);
 
 /// Who a file is from that does not say.
 const NOBODY: &str = "file";
+
+/// The topic that breaks off what a member does.
+const INTERRUPT: &str = "_INTERRUPT";
 
 /// What a file's name says.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,13 +79,17 @@ pub(crate) struct Order {
     pub(crate) id: String,
     pub(crate) what: Control,
     pub(crate) path: PathBuf,
+    /// What it says besides has no room yet: it is a message like any other once it is obeyed.
+    pub(crate) says_more: bool,
 }
 
 /// Takes in what lies in the inboxes. What is returned is to be done.
 pub(crate) fn take_in(all: &mut Supervisor<'_>) -> Result<Vec<Order>, Halt> {
     let mut orders = Vec::new();
     for letter in letters(all, SETTLED) {
-        if is_known(all, &letter.id) || has_room(all.state(), &letter.to) {
+        // Whoever is stuck is the one who is to be restarted: orders need no room.
+        let is_order = order_of(&letter).is_some();
+        if is_order || is_known(all, &letter.id) || has_room(all.state(), &letter.to) {
             orders.extend(one(all, letter)?);
         }
     }
@@ -181,33 +189,40 @@ fn whole(path: &Path, quiet: Duration) -> Option<(String, String)> {
     Some((String::from_utf8_lossy(&bytes).into_owned(), format!("{time:?}")))
 }
 
-/// Records a letter, once. An order's file goes when the order is done, any other one now.
-fn one(all: &mut Supervisor<'_>, letter: Letter) -> Result<Option<Order>, Halt> {
-    let Letter { id, to, path, name, text } = letter;
-    let Named { from, topic } = named(&name);
-    let text = text.trim();
-    let member = to.clone();
-    let what = match topic.as_deref() {
+/// What is to be done by a letter's name.
+fn order_of(letter: &Letter) -> Option<Control> {
+    let (Named { from, topic }, member) = (named(&letter.name), letter.to.clone());
+    match topic.as_deref() {
         Some("_RESTART") => Some(Control::Restart { member, fresh: false }),
-        Some("_INTERRUPT") => Some(Control::Interrupt { member }),
+        Some(INTERRUPT) => Some(Control::Interrupt { member }),
         Some("_ATTENTION") => {
+            let text = letter.text.trim();
             let text = if text.is_empty() { "attention" } else { text };
-            Some(Control::Attention { from: from.clone(), text: text.to_owned() })
+            Some(Control::Attention { from, text: text.to_owned() })
         }
         _ => None,
-    };
+    }
+}
+
+/// Records a letter, once. An order's file goes when the order is done, any other one now.
+fn one(all: &mut Supervisor<'_>, letter: Letter) -> Result<Option<Order>, Halt> {
+    let what = order_of(&letter);
+    let Letter { id, to, path, name, text } = letter;
+    let text = text.trim();
     // An interrupt may have something to say besides.
     let says = match &what {
         None => true,
         Some(order) => !text.is_empty() && matches!(order, Control::Interrupt { .. }),
     };
-    if says && !is_known(all, &id) {
-        record(all, &id, from, &to, text)?;
+    let new = says && !is_known(all, &id);
+    let says_more = new && what.is_some() && !has_room(all.state(), &to);
+    if new && !says_more {
+        record(all, &id, named(&name).from, &to, text)?;
     }
     if what.is_none() {
         taken(&path);
     }
-    Ok(what.map(|what| Order { id, what, path }))
+    Ok(what.map(|what| Order { id, what, path, says_more }))
 }
 
 fn record(
@@ -239,16 +254,28 @@ pub(crate) fn taken(path: &Path) {
     let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return };
     let into = dir.join(TAKEN);
     let _ = fs::create_dir_all(&into);
-    let mut free = into.join(name);
+    // One that can't be moved would be looked at for ever.
+    if fs::rename(path, free(&into, name)).is_err() {
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// Takes the order out of the name of a file: it was obeyed, and what it says is still to be told.
+pub(crate) fn as_message(path: &Path) {
+    let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else { return };
+    let name = name.to_string_lossy().replace(&format!("topic-{INTERRUPT}"), "topic-");
+    let _ = fs::rename(path, free(dir, name.as_ref()));
+}
+
+/// A name that no file has.
+fn free(dir: &Path, name: &OsStr) -> PathBuf {
+    let mut free = dir.join(name);
     let mut number = 1;
     while free.exists() {
         number += 1;
-        free = into.join(format!("{}.{number}", name.to_string_lossy()));
+        free = dir.join(format!("{}.{number}", name.to_string_lossy()));
     }
-    // One that can't be moved would be looked at for ever.
-    if fs::rename(path, free).is_err() {
-        let _ = fs::remove_file(path);
-    }
+    free
 }
 
 /// Puts what waits for a member that reads files into its directory.
@@ -392,6 +419,47 @@ mod tests {
         take_in(&mut scene.all).unwrap();
         assert_eq!(scene.waiting("ada"), 116);
         assert!(scene.dir().join("inbox/ada/255.md").exists());
+    }
+
+    #[test]
+    fn orders_need_no_room_and_what_they_say_waits_for_it() {
+        let mut scene = Scene::new(TWO);
+        for number in 0..MOST_WAITING {
+            put(&scene, "ada", format!("{number:03}.md"), "words");
+        }
+        let person = "z__from-bob__topic-_ATTENTION.md";
+        let says = "z__from-bob__topic-_INTERRUPT.md";
+        put(&scene, "ada", "z__topic-_RESTART.md", "");
+        put(&scene, "ada", person, "It is stuck");
+        let said = put(&scene, "ada", says, "Read this first");
+        put(&scene, "ada", "z__topic-_INTERRUPT.md", "");
+        let orders = take_in(&mut scene.all).unwrap();
+        let whats: Vec<&Control> = orders.iter().map(|one| &one.what).collect();
+        let member = "ada".to_owned();
+        let interrupt = Control::Interrupt { member: member.clone() };
+        let attention =
+            Control::Attention { from: "bob".to_owned(), text: "It is stuck".to_owned() };
+        let restart = Control::Restart { member, fresh: false };
+        assert_eq!(whats, [&attention, &interrupt, &interrupt, &restart]);
+        let more: Vec<bool> = orders.iter().map(|one| one.says_more).collect();
+        assert_eq!((more, scene.waiting("ada")), (vec![false, true, false, false], 116));
+
+        // It is obeyed, and once there is room it is told what that was about.
+        as_message(&said);
+        orders.iter().filter(|one| !one.says_more).for_each(|one| taken(&one.path));
+        let waiting = scene.all.state().bridge.waiting_for("ada");
+        let messages: Vec<String> = waiting.map(|one| one.id.clone()).collect();
+        let (to, by) = ("ada".to_owned(), Delivery::File);
+        scene.all.commit(MessageDelivered { to, messages, by }).unwrap();
+        fs::read_dir(scene.dir().join("inbox/ada"))
+            .unwrap()
+            .flatten()
+            .filter(|file| file.file_name().to_string_lossy().starts_with(['1', '2']))
+            .for_each(|file| fs::remove_file(file.path()).unwrap());
+        assert!(take_in(&mut scene.all).unwrap().is_empty());
+        let waiting = scene.all.state().bridge.waiting_for("ada");
+        let said = waiting.filter(|one| one.message.from == "bob").count();
+        assert_eq!(said, 1);
     }
 
     #[test]

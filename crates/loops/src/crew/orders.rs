@@ -3,15 +3,28 @@
 use segue_core::{
     Draft,
     bridge::PERSON,
-    event::{CrewEnding, MemberEnded, MemberLeft, MemberRestarted, MessageSent, Reason},
+    event::{
+        CrewEnding, MemberEnded, MemberLeft, MemberRestarted, MessageSent, Reason, WarningRaised,
+    },
     inbox::{Control, Message},
     state::{Crew, CrewMember as Member},
 };
-use segue_journal::inbox;
+use segue_journal::inbox::{self, Waiting};
 use segue_runner::{Halt, Supervisor, supervisor::stop};
 
-use super::{At, End, Watcher, chair, join};
+use super::{At, End, Watcher, join, program, words::first_words};
 use crate::keep;
+
+/// What somebody had begun to obey who died before the order was out of the way. The journal knows the
+/// last ids only: so this is looked for before anything else is recorded.
+pub(super) fn known(all: &Supervisor<'_>) -> Result<Vec<Waiting>, Halt> {
+    let session = all.session().session();
+    let mut waiting = inbox::waiting(&**session.disk(), session.dir())?;
+    waiting.retain(|one| {
+        matches!(one.message, Message::Crew { .. }) && all.state().notes.taken_in.contains(&one.id)
+    });
+    Ok(waiting)
+}
 
 impl Watcher<'_, '_> {
     /// Does what people want of the crew.
@@ -40,12 +53,30 @@ impl Watcher<'_, '_> {
         Ok(None)
     }
 
+    /// Goes on with orders that were begun.
+    pub(super) fn obey_all(&mut self, orders: Vec<Waiting>) -> Result<(), Halt> {
+        for waiting in orders {
+            if let Message::Crew { order } = &waiting.message {
+                self.obey(order.clone(), &waiting.id)?;
+                keep::done_with(&self.all, &waiting)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Does what is wanted. `id` is the order's own: whoever died in the middle of it left that in the
     /// journal, and nothing is done or said twice.
     pub(super) fn obey(&mut self, order: Control, id: &str) -> Result<(), Halt> {
         let Some(crew) = self.crew() else { return Ok(()) };
         match order {
-            Control::Add { member, role } => self.add(&crew, &member, &role),
+            Control::Add { member, role } => match self.add(&crew, &member, &role) {
+                // Whoever wanted it finds that under the id of the order.
+                Err(Halt::Stop(stop)) => {
+                    let refused = WarningRaised { message: stop.message };
+                    self.all.commit(Draft::from(refused).about(id)).map(drop)
+                }
+                added => added,
+            },
             Control::Remove { member } => self.remove(&crew, &member),
             Control::Restart { member, fresh } => self.restart(&crew, &member, fresh, id),
             Control::Interrupt { member } => {
@@ -103,7 +134,7 @@ impl Watcher<'_, '_> {
             self.all.commit(Draft::from(restarted).about(id))?;
         }
         match fresh {
-            true => join::first_words(&mut self.all, &self.around, crew, member, Some(id)),
+            true => first_words(&mut self.all, &self.around, crew, member, Some(id)),
             false => Ok(()),
         }
     }
@@ -134,7 +165,7 @@ impl Watcher<'_, '_> {
     fn end_unplaced(&mut self, member: &Member, why: &str, keep_pane: bool) -> Result<(), Halt> {
         let own = join::own_session(self.all.session().session(), member);
         if let Some(room) = &self.room {
-            chair::end_program(room, member, own.as_ref(), keep_pane);
+            program::end_program(room, member, own.as_ref(), keep_pane);
         }
         ended(&mut self.all, &member.name, why)
     }

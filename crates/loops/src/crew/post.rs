@@ -182,6 +182,8 @@ fn put(
         Ok(false) => Some("its terminal took nothing".to_owned()),
         Err(error) => Some(error.to_string()),
     };
+    // What it showed so far was before it was told this.
+    chair.same = 0;
     chair.said.clone_from(&text);
     chair.typed = Some(Typed::new(text, None, untyped));
     Ok(())
@@ -230,6 +232,8 @@ fn follow(
             Some(_) => Ok(()),
         },
         Heard::These(_) => missing(chair, all, room, (member, pane), posted),
+        // It may stand there.
+        Heard::Unreadable => Ok(()),
     }
 }
 
@@ -267,6 +271,8 @@ fn arrived(
     posted: &Posted,
 ) -> Result<(), Halt> {
     chair.typed = None;
+    // Only from here on it is certain that there is something to answer.
+    chair.same = 0;
     match chair.bench.remembers() {
         true => chair.read(all, member, None)?,
         false => {
@@ -330,4 +336,128 @@ fn failed(
 ) -> Result<(), Halt> {
     let (to, messages) = (member.name.clone(), posted.messages.clone());
     all.commit(MessageFailed { to, messages, reason: reason.to_owned() }).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use segue_agents::vendor::World;
+    use segue_core::Body;
+
+    use super::*;
+    use crate::crew::{
+        bench::Bench,
+        scope::Scope,
+        testing::{Scene, look, vendors},
+    };
+
+    const ONE: &str = "[[agents]]\nid = \"coder\"\ncommand = \"sh\"\nready = \"READY\"\n";
+
+    /// Somebody at a terminal to whom something is to be said, the scene of its own session, and the
+    /// place of a transcript.
+    fn scene() -> (Scene, Scene, PathBuf) {
+        let mut scene = Scene::new(ONE);
+        scene.sits("coder");
+        scene.says("file-1", "coder", "Mend it");
+        let transcript = scene.project.with_file_name("told");
+        (scene, Scene::new(ONE), transcript)
+    }
+
+    /// Somebody who was ready for a while.
+    fn chair(scene: &Scene, own: Supervisor<'static>, transcript: Option<&Path>) -> Chair {
+        let member = scene.member("coder");
+        let spec = scene.all.state().crew.as_ref().unwrap().spec(&member).unwrap();
+        let bench = Bench::command(spec, transcript.map(Path::to_owned), World::default());
+        ready(Chair::new(bench, own, Scope::default()))
+    }
+
+    fn ready(mut chair: Chair) -> Chair {
+        (chair.sight, chair.same) = (Sight::Idle, 3);
+        chair
+    }
+
+    fn posted(scene: &mut Scene) {
+        let (to, messages) = ("coder".to_owned(), vec!["file-1".to_owned()]);
+        scene.all.commit(MessagePosted { to, messages, attempt: 1 }).unwrap();
+    }
+
+    fn attend(chair: &mut Chair, scene: &mut Scene) {
+        let (member, room) = (scene.member("coder"), scene.room());
+        super::attend(chair, &mut scene.all, &room, &member).unwrap();
+    }
+
+    fn long_ago() -> Option<Instant> {
+        Instant::now().checked_sub(Duration::from_secs(30))
+    }
+
+    #[test]
+    fn what_stands_in_the_conversation_is_not_typed_whatever_the_journal_says() {
+        let (mut scene, own, transcript) = scene();
+        std::fs::write(&transcript, mark("file-1")).unwrap();
+        let mut chair = chair(&scene, own.all, Some(&transcript));
+        attend(&mut chair, &mut scene);
+        assert_eq!((scene.waiting("coder"), scene.events("message.posted").len()), (0, 0));
+        // And what does not is.
+        scene.says("file-2", "coder", "Mend that too");
+        attend(&mut chair, &mut scene);
+        assert_eq!((scene.waiting("coder"), scene.events("message.posted").len()), (1, 1));
+    }
+
+    #[test]
+    fn nothing_is_typed_again_while_nobody_can_read_what_stands_there() {
+        let (mut scene, own, transcript) = scene();
+        posted(&mut scene);
+        std::fs::create_dir(&transcript).unwrap();
+        let mut chair = chair(&scene, own.all, Some(&transcript));
+        let late = || Some(Typed::new("Mend it".to_owned(), long_ago(), None));
+        for _ in 0..5 {
+            (chair.typed, chair.read_at) = (late(), None);
+            attend(&mut chair, &mut scene);
+        }
+        assert_eq!((scene.waiting("coder"), scene.events("message.posted").len()), (1, 1));
+        // It can be read, and it is not there.
+        std::fs::remove_dir(&transcript).unwrap();
+        (chair.typed, chair.read_at) = (late(), None);
+        attend(&mut chair, &mut scene);
+        assert_eq!(scene.member("coder").posted.unwrap().attempt, 2);
+
+        // The same of a vendor's own file.
+        let bench = vendors("cursor", "claude");
+        let heard = |id| bench.heard(Path::new("/"), id, &["file-1".to_owned()]);
+        assert_eq!(heard(Some("v")), Heard::Unreadable);
+        assert_eq!(heard(None), Heard::These(Vec::new()));
+    }
+
+    #[test]
+    fn what_may_have_been_typed_by_one_who_died_is_given_up_where_nobody_can_tell() {
+        let (mut scene, own, _) = scene();
+        posted(&mut scene);
+        let mut chair = chair(&scene, own.all, None);
+        attend(&mut chair, &mut scene);
+        let dead = &scene.all.state().crew.as_ref().unwrap().dead;
+        assert_eq!(dead[0].reason, "it may have been typed in, and nobody can tell");
+        assert_eq!((dead.len(), scene.waiting("coder")), (1, 0));
+    }
+
+    #[test]
+    fn where_a_conversation_is_not_found_that_is_said_once() {
+        let (mut scene, own, _) = scene();
+        let mut chair = Chair::new(vendors("codex", "codex"), own.all, Scope::default());
+        let (around, room) = (scene.around(), scene.room());
+        let mut warned = |chair: &mut Chair| {
+            let member = scene.member("coder");
+            chair.look(&mut scene.all, &around, &room, &member, look("")).unwrap();
+            scene.events("warning.raised").len()
+        };
+        chair.typed = Some(Typed::new("Mend it".to_owned(), Some(Instant::now()), None));
+        assert_eq!(warned(&mut chair), 0);
+        chair.typed = Some(Typed::new("Mend it".to_owned(), long_ago(), None));
+        for _ in 0..2 {
+            chair.asked_at = None;
+            assert_eq!(warned(&mut chair), 1);
+        }
+        let Body::WarningRaised(said) = &scene.events("warning.raised")[0] else { panic!() };
+        assert!(said.message.starts_with("coder: what its vendor calls its conversation was not"));
+    }
 }

@@ -13,7 +13,7 @@ use segue_core::{
 };
 use segue_runner::{Halt, Supervisor};
 
-use super::PACKET;
+use super::words::PACKET;
 
 /// How many lines of a screen are kept as the answer of a command that keeps no record.
 const SEEN_LINES: usize = 40;

@@ -59,10 +59,10 @@ impl Scope {
 
     /// A turn begins, or is about to.
     pub(crate) fn begins(&mut self, all: &mut Supervisor<'_>, member: &str) -> Result<(), Halt> {
-        self.saw = true;
         if bounds(all, member).is_some() {
             return Ok(());
         }
+        self.saw = true;
         let Some(Ok(taken)) = self.snapshots.as_ref().map(Snapshots::take_unnamed) else {
             return Ok(());
         };
@@ -71,7 +71,7 @@ impl Scope {
     }
 
     /// Looks, and undoes what the roster says is to be undone. `over`: for the last time, since the
-    /// turn or its program has ended.
+    /// turn or its program has ended; else it was seen at work just now.
     pub(crate) fn look(
         &mut self,
         all: &mut Supervisor<'_>,

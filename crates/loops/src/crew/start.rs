@@ -9,25 +9,23 @@ use segue_agents::{terminal::Sight, vendor::Conversation};
 use segue_core::{
     Permission,
     crew::Layout,
-    event::{
-        AgentStarted, Draft, Entry, MemberStarted, MemberStarting, Outcome, Reason, Start as How,
-    },
+    event::{AgentStarted, Draft, Entry, MemberStarted, MemberStarting, Outcome, Start as How},
     state::CrewMember as Member,
 };
 use segue_runner::{
     Halt, Supervisor,
     order::{self, Order},
     process,
-    supervisor::stop,
     tmux::seat::{Place, Room, Seat},
 };
 
 use super::{
-    Around, PACKET,
+    Around,
     bench::Start,
-    brief,
     chair::{Chair, window_of},
-    mail, mark_of, post, say, waits, withdraw,
+    mail, mark_of, post,
+    program::{is_marked, out_of_reach},
+    words::{PACKET, brief, say, waits, withdraw},
 };
 
 /// How long a pane may take to ask for its order.
@@ -81,7 +79,10 @@ impl Chair {
         let generation = member.generation + 1;
         // One that was made before is there to be entered.
         let enter = if made { How::Resumed } else { how };
-        let (order, shown) = self.order(all, member, enter, id.as_deref())?;
+        let (order, shown) = match self.order(all, member, enter, id.as_deref()) {
+            Ok(order) => order,
+            Err(why) => return self.ended(all, member, why),
+        };
         let starting = MemberStarting {
             member: member.name.clone(),
             how,
@@ -161,7 +162,7 @@ impl Chair {
         member: &Member,
         how: How,
         id: Option<&str>,
-    ) -> Result<(Order, String), Halt> {
+    ) -> Result<(Order, String), String> {
         let session = self.own.session().session();
         let dir = session.dir().to_string_lossy().into_owned();
         let agent = self.own.state().agent().to_owned();
@@ -180,9 +181,9 @@ impl Chair {
             session: &mark_of(session),
             tools: &tools,
         };
-        let failed =
-            |error: std::io::Error| stop(Reason::Failed, format!("{}: {error}", member.name));
-        self.bench.order(&start).map_err(|error| failed(error).into())
+        self.bench
+            .order(&start)
+            .map_err(|error| format!("its files can't be put in place: {error}"))
     }
 
     /// Makes the pane that will ask for the order.
@@ -223,47 +224,61 @@ impl Chair {
         member: &Member,
         seat: Option<&Seat>,
     ) -> Result<(), Halt> {
+        let pipe = self.pipe(member.generation);
         let Some(seat) = seat.filter(|seat| !seat.dead) else {
             // It was never made, or has ended already.
             let late = self.order.as_ref().is_none_or(|(_, since)| since.elapsed() > SEATING);
-            let dead = seat.is_some();
-            return match late || dead {
-                true => {
-                    self.order = None;
-                    let why = seat.map_or_else(|| "it was never started".to_owned(), Seat::end);
-                    self.ended(all, member, why)
+            let why = match seat {
+                Some(seat) => seat.end(),
+                None if !late => return Ok(()),
+                // It has got its order, and whoever gave it that died before it was seen.
+                None if !pipe.exists() && is_marked(self.own.session().session()) => {
+                    return out_of_reach(all, member);
                 }
-                false => Ok(()),
+                None => "it was never started".to_owned(),
             };
+            self.order = None;
+            return self.ended(all, member, why);
         };
-        let pipe = self.pipe(member.generation);
         // As long as it waits, it is still us. Before that, for a moment, it is still tmux.
         let waits = seat.pid.is_some_and(order::is_waiting);
-        if !waits && pipe.exists() && self.is_patient(all, member)? {
-            return Ok(());
-        }
-        if waits {
-            let patient = self.is_patient(all, member)?;
-            let handed = match &self.order {
-                Some((order, _)) => order::hand_over(&pipe, order).unwrap_or_default(),
-                None => false,
+        if waits || pipe.exists() {
+            let patient = match self.is_patient(all, member) {
+                Ok(patient) => patient,
+                Err(why) => return self.unseat(all, room, member, seat, why),
             };
-            match handed {
-                true => {}
-                false if patient => return Ok(()),
-                false => {
-                    self.order = None;
-                    let _ = room.clear(&seat.pane);
-                    return self.ended(all, member, "its pane did not come to life".to_owned());
-                }
+            let handed = match &self.order {
+                Some((order, _)) if waits => order::hand_over(&pipe, order).unwrap_or_default(),
+                _ => false,
+            };
+            if !handed && patient {
+                return Ok(());
+            }
+            if !handed && waits {
+                let why = "its pane did not come to life".to_owned();
+                return self.unseat(all, room, member, seat, why);
             }
         }
         self.order = None;
         all.commit(started(member, seat)).map(drop)
     }
 
+    /// Takes a pane away in which nothing runs yet.
+    fn unseat(
+        &mut self,
+        all: &mut Supervisor<'_>,
+        room: &Room,
+        member: &Member,
+        seat: &Seat,
+        why: String,
+    ) -> Result<(), Halt> {
+        self.order = None;
+        let _ = room.clear(&seat.pane);
+        self.ended(all, member, why)
+    }
+
     /// Whether its pane may still take a while; with the order at hand that it is to get.
-    fn is_patient(&mut self, all: &Supervisor<'_>, member: &Member) -> Result<bool, Halt> {
+    fn is_patient(&mut self, all: &Supervisor<'_>, member: &Member) -> Result<bool, String> {
         if self.order.is_none() {
             // Whoever was to hand it over has died.
             let id = member.vendor_session.as_deref();
@@ -323,25 +338,22 @@ fn layout(all: &Supervisor<'_>, member: &Member) -> &'static str {
 #[cfg(test)]
 mod tests {
     use segue_agents::vendor::World;
-    use segue_core::crew::Spec;
+    use segue_core::{crew::Spec, event::Doing};
 
     use super::*;
-    use crate::crew::{bench::Bench, record, scope::Scope, testing::Scene};
+    use crate::crew::{
+        bench::Bench,
+        record,
+        scope::Scope,
+        testing::{Scene, look},
+    };
 
     const ONE: &str = "[[agents]]\nid = \"coder\"\nagent = \"claude\"\n";
 
     fn starts(chair: &Chair, scene: &mut Scene, how: How) -> Vec<String> {
         let member = scene.member("coder");
         chair.announce(&mut scene.all, &member, how).unwrap();
-        let starting = MemberStarting {
-            member: member.name,
-            how,
-            generation: member.generation + 1,
-            vendor_session: None,
-            command: String::new(),
-            cwd: member.cwd,
-        };
-        scene.all.commit(starting).unwrap();
+        scene.starting("coder", how, None);
         let waiting = scene.all.state().bridge.waiting_for("coder");
         waiting.map(|one| one.id.rsplit_once('-').unwrap().0.to_owned()).collect()
     }
@@ -368,5 +380,71 @@ mod tests {
         let dead = &scene.all.state().crew.as_ref().unwrap().dead;
         let reasons: Vec<&str> = dead.iter().map(|one| one.reason.as_str()).collect();
         assert_eq!(reasons, ["it began a new conversation"; 2]);
+    }
+
+    /// Somebody with a command, and with a past.
+    fn chair(mut own: Supervisor<'static>, command: &[&str]) -> Chair {
+        record::told(&mut own, "coder", "Mend the parser", Vec::new()).unwrap();
+        own.end_turn(Outcome::Finished).unwrap();
+        let command = command.iter().map(|&word| word.to_owned()).collect();
+        let spec = Spec { command, ..Spec::default() };
+        Chair::new(Bench::command(&spec, None, World::default()), own, Scope::default())
+    }
+
+    #[test]
+    fn what_is_known_is_recorded_before_it_is_said_that_it_starts_by_that() {
+        let (mut scene, own) = (Scene::new(ONE), Scene::new(ONE));
+        let mut chair = chair(own.all, &["sh"]);
+        let (around, room, member) = (scene.around(), scene.room(), scene.member("coder"));
+        chair.start(&mut scene.all, &around, &room, &member).unwrap();
+        assert_eq!(scene.member("coder").how, How::Packet);
+        let kinds = scene.kinds();
+        let from = kinds.iter().position(|kind| kind == "message.sent").unwrap();
+        assert_eq!(kinds[from..], ["message.sent", "member.starting", "member.ended"]);
+    }
+
+    #[test]
+    fn one_whose_files_can_not_be_put_in_place_is_tried_again_and_given_up() {
+        let (mut scene, own) = (Scene::new(ONE), Scene::new(ONE));
+        let mut chair = chair(own.all, &[]);
+        let (around, room) = (scene.around(), scene.room());
+        for _ in 0..6 {
+            let member = scene.member("coder");
+            chair.start(&mut scene.all, &around, &room, &member).unwrap();
+        }
+        let member = scene.member("coder");
+        assert_eq!((member.doing, member.restarts), (Doing::Degraded, 5));
+        let why = member.what.unwrap();
+        assert!(why.starts_with("its files can't be put in place: "), "{why}");
+
+        // And for one whose pane waits already: whoever was to hand it its order has died.
+        scene.starting("coder", How::New, None);
+        let member = scene.member("coder");
+        order::make_pipe(&chair.pipe(member.generation)).unwrap();
+        let seat = look("").seat.unwrap();
+        chair.seat(&mut scene.all, &room, &member, Some(&seat)).unwrap();
+        assert!(!scene.member("coder").starting);
+    }
+
+    #[test]
+    fn one_that_has_got_its_order_is_not_ended_because_nobody_finds_its_pane() {
+        let (mut scene, own) = (Scene::new(ONE), Scene::new(ONE));
+        let mut chair = chair(own.all, &["sh"]);
+        let mark = mark_of(chair.own.session().session());
+        let mut program = std::process::Command::new("sleep");
+        let mut program = program.arg("600").env(process::SESSION_VAR, &mark).spawn().unwrap();
+        let room = scene.room();
+        scene.starting("coder", How::New, None);
+        let mut sees = |chair: &mut Chair| {
+            let member = scene.member("coder");
+            chair.seat(&mut scene.all, &room, &member, None).unwrap();
+            scene.member("coder").doing
+        };
+        let seen = [sees(&mut chair), sees(&mut chair)];
+        let lives = program.try_wait().unwrap().is_none();
+        program.kill().unwrap();
+        program.wait().unwrap();
+        assert_eq!((seen, lives), ([Doing::Unreachable; 2], true));
+        assert_eq!(sees(&mut chair), Doing::Down);
     }
 }

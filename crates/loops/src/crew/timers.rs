@@ -14,7 +14,7 @@ use segue_core::{
 };
 use segue_runner::{Halt, Supervisor};
 
-use super::{mail::hash, prompt};
+use super::{mail::hash, words::prompt};
 
 /// Who a timer's words are from.
 pub(crate) const TIMER: &str = "timer";

@@ -18,6 +18,17 @@ fn names_are_plain_short_and_unique() {
     let again = branch_name(&path, 3, "fix THE parser -- please").unwrap();
     assert_eq!(again, "segue/3-fix-the-parser-please-2");
     assert_eq!(branch_name(&lab.top, 4, "äöü").unwrap(), "segue/4");
+    // One of several under one name; `b` is below it, so it is taken too.
+    git(&lab.top, &["branch", "crew/Coder"]);
+    git(&lab.top, &["branch", "crew/tester/b"]);
+    for (name, free) in
+        [("crew/coder", "crew/coder-2"), ("crew/tester", "crew/tester-2"), ("crew/a", "crew/a")]
+    {
+        assert_eq!(free_branch(&path, name).unwrap(), free);
+    }
+    assert_eq!(path_of(&path, 3, "coder").unwrap(), lab.top.with_file_name("work-segue-3-coder"));
+    std::fs::create_dir(lab.top.with_file_name("work-segue-3-coder")).unwrap();
+    assert!(path_of(&path, 3, "coder").unwrap().ends_with("work-segue-3-coder-2"));
     let long = slug("one two three four five six seven eight nine ten");
     assert_eq!(long, "one-two-three-four-five-six-seven-eight");
     assert_eq!(slug(&"x".repeat(90)).len(), 40);

@@ -2,17 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use segue_core::{
-    Body, Exit,
-    bridge::PERSON,
-    inbox::{Control, Message},
-    state::Phase,
-};
+use segue_core::{Body, Exit, bridge::PERSON, inbox::Control, state::Phase};
 use segue_journal::Session;
-use segue_loops::bridge;
+use segue_loops::{bridge, crew::lives};
 use serde_json::json;
 
-use super::{ask, attend, called, crew_of, find, wait_until};
+use super::{again, ask, attend, begin_watch, called, crew_of, find, put, wait_until};
 use crate::{
     config::parse_duration,
     context::{Context, say},
@@ -83,14 +78,19 @@ pub(crate) struct Send {
 pub(crate) fn down(context: &Context, args: &Down) -> CommandResult {
     let (found, session) = find(context, args.crew.as_deref())?;
     let name = called(&found, &session);
-    if session.state().phase != Phase::Running {
+    let is_up = session.state().phase == Phase::Running;
+    if !is_up && !lives(&session, &name, &context.cwd) {
         say(&format!("{name} is down already"));
         return told(context, &found.selector(), &name, false);
     }
-    attend(context, &found, &session)?;
-    let message = Message::Crew { order: Control::Down };
-    segue_loops::tools::put(&**context.home.disk(), session.dir(), &message)
-        .map_err(CommandError::failed)?;
+    if is_up {
+        attend(context, &found, &session)?;
+    }
+    put(context, &session, Control::Down)?;
+    if !is_up {
+        // Somebody was left behind, and whoever ends them has to watch over the crew.
+        begin_watch(context, &found, &session)?;
+    }
     let is_down = |session: &Session| {
         session.state().phase == Phase::Stopped && matches!(session.held_by(), Ok(None))
     };
@@ -173,7 +173,7 @@ pub(crate) fn send(context: &Context, args: &Send) -> CommandResult {
     let (found, session) = find(context, Some(&args.crew))?;
     crew_of(&session)?;
     if attend(context, &found, &session)? {
-        say(&format!("nobody watched over {}: somebody does again", called(&found, &session)));
+        say(&again(&called(&found, &session)));
     }
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let occasion = u64::try_from(since.as_nanos()).unwrap_or(u64::MAX);

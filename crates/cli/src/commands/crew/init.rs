@@ -76,6 +76,7 @@ pub(crate) fn check(context: &Context, args: &Check) -> CommandResult {
     let sheet = sheet::read(context, args.file.as_deref())?;
     let places = sheet.roster.places();
     if context.json {
+        sheet::check_agents(context, &sheet)?;
         context.print_json(&json!({ "project": sheet.project, "roster": sheet.roster,
             "members": places.iter().map(|place| &place.member).collect::<Vec<_>>() }))?;
         return Ok(Exit::Done);
@@ -86,6 +87,6 @@ pub(crate) fn check(context: &Context, args: &Check) -> CommandResult {
         let group = place.group.as_deref().map(|group| format!(" · {group}")).unwrap_or_default();
         print(&format!("{}  {}{group}", place.member, what.unwrap_or_default()));
     }
-    sheet::check_agents(context, &sheet.roster, &sheet.project)?;
+    sheet::check_agents(context, &sheet)?;
     Ok(Exit::Done)
 }

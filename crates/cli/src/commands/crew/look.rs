@@ -8,7 +8,7 @@ use segue_loops::crew::{MEMBERS, room};
 use segue_runner::tmux::Entered;
 use serde_json::json;
 
-use super::{attend, called, crew_of, find};
+use super::{again, attend, called, crew_of, find};
 use crate::{
     commands::{attach::tmux_error, log},
     context::{Context, print, say},
@@ -55,8 +55,14 @@ pub(crate) struct Log {
 
 pub(crate) fn status(context: &Context, args: &Status) -> CommandResult {
     let (found, session) = find(context, args.crew.as_deref())?;
-    if attend(context, &found, &session)? {
-        say(&format!("nobody watched over {}: somebody does again", called(&found, &session)));
+    match attend(context, &found, &session) {
+        Ok(false) => {}
+        Ok(true) => say(&again(&called(&found, &session))),
+        // How everybody stood when somebody watched last can be told all the same.
+        Err(error) if error.exit == Exit::Failed => {
+            say(&format!("nobody watches over {}: {}", called(&found, &session), error.short()));
+        }
+        Err(error) => return Err(error),
     }
     let session = found.open(&context.home)?;
     if context.json {
@@ -86,9 +92,11 @@ pub(super) fn table(context: &Context, session: &Session) -> Result<(), CommandE
 
 pub(crate) fn attach(context: &Context, args: &Attach) -> CommandResult {
     let (found, session) = find(context, args.crew.as_deref())?;
-    attend(context, &found, &session)?;
-    let crew = crew_of(&session)?;
     let name = called(&found, &session);
+    if attend(context, &found, &session)? {
+        say(&again(&name));
+    }
+    let crew = crew_of(&session)?;
     if crew.raised.headless {
         return Err(CommandError::usage(format!("{name} works without terminals"))
             .hint(format!("segue crew log {name} MEMBER")));

@@ -8,7 +8,7 @@ use segue_agents::{
 };
 use segue_core::{
     Exit, Wrong,
-    crew::{self, FILE, Roster, template},
+    crew::{self, FILE, Roster, Spec, template},
 };
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
         run::workspace,
         worker::{NATIVE, Wishes, hire},
     },
+    config::Config,
     context::Context,
     error::CommandError,
 };
@@ -27,6 +28,8 @@ pub(super) struct Sheet {
     pub(super) project: PathBuf,
     /// What the file is called, where it is called otherwise.
     pub(super) file: Option<String>,
+    /// Where it says what is started for each agent.
+    lines: Vec<usize>,
 }
 
 /// Reads the file that was named, or the nearest one above.
@@ -65,7 +68,7 @@ pub(super) fn read(context: &Context, named: Option<&Path>) -> Result<Sheet, Com
         }
     }
     let file = (called != FILE).then_some(called);
-    Ok(Sheet { roster, project, file })
+    Ok(Sheet { roster, project, file, lines: crew::program_lines(&text) })
 }
 
 fn missing() -> CommandError {
@@ -92,28 +95,46 @@ fn check_prompts(roster: &Roster, project: &Path) -> Result<(), CommandError> {
 }
 
 /// Finds out now who can't work, and not when everybody else has been started.
-pub(super) fn check_agents(
-    context: &Context,
-    roster: &Roster,
-    project: &Path,
-) -> Result<(), CommandError> {
+pub(super) fn check_agents(context: &Context, sheet: &Sheet) -> Result<(), CommandError> {
     let config = context.config()?;
-    let world = World::here();
-    for spec in &roster.agents {
-        if let Some(program) = spec.command.first().filter(|word| !word.contains("{{")) {
-            let there = match program.contains('/') {
-                true => project.join(program).is_file(),
-                false => vendor::look_up(&world, &[program]).is_some(),
-            };
-            if !there {
-                let message = format!("{}: there is no program {program}", spec.id);
-                return Err(CommandError::new(Exit::AgentMissing, message));
+    let file = sheet.file.as_deref().unwrap_or(FILE);
+    let mut exit = None;
+    let (mut problems, mut hints) = (Vec::new(), Vec::new());
+    for (at, spec) in sheet.roster.agents.iter().enumerate() {
+        let Err(error) = check_agent(context, &config, spec, &sheet.project) else { continue };
+        let what = format!("{}: {}", spec.id, error.message());
+        problems.push(Wrong::new(file, sheet.lines.get(at).copied(), what));
+        exit.get_or_insert(error.exit);
+        for hint in error.hints() {
+            if !hints.contains(hint) {
+                hints.push(hint.clone());
             }
         }
-        if let Some(agent) = &spec.agent {
-            let wishes = Wishes { model: spec.model.as_deref(), ..Wishes::default() };
-            hire(context, &config, agent, wishes)?;
+    }
+    let Some(exit) = exit else { return Ok(()) };
+    let error = CommandError::new(exit, "not everybody could be started").problems(problems);
+    Err(hints.into_iter().fold(error, CommandError::hint))
+}
+
+fn check_agent(
+    context: &Context,
+    config: &Config,
+    spec: &Spec,
+    project: &Path,
+) -> Result<(), CommandError> {
+    if let Some(program) = spec.command.first().filter(|word| !word.contains("{{")) {
+        let there = match program.contains('/') {
+            true => project.join(program).is_file(),
+            false => vendor::look_up(&World::here(), &[program]).is_some(),
+        };
+        if !there {
+            let message = format!("there is no program {program}");
+            return Err(CommandError::new(Exit::AgentMissing, message));
         }
+    }
+    if let Some(agent) = &spec.agent {
+        let wishes = Wishes { model: spec.model.as_deref(), ..Wishes::default() };
+        hire(context, config, agent, wishes)?;
     }
     Ok(())
 }

@@ -39,8 +39,8 @@ use crate::{
 
 /// Start everybody of segue.toml, or bring a crew back
 ///
-/// Each is a session of its own under the crew's name. What each is told first is typed in once it
-/// is ready, and never again.
+/// Each is a session of its own under the crew's name. What each is told first is said as soon as it
+/// is ready, and not again when the crew is brought back.
 #[derive(Debug, Default, clap::Args)]
 #[command(after_help = "Examples:
   segue crew up                     under the name in segue.toml, or that of the directory
@@ -157,7 +157,7 @@ fn there_already(context: &Context, args: &Args, found: &Found, name: &str) -> C
         return plan(context, &session, name, &raised, true).map(|()| Exit::Done);
     }
     match attend(context, found, &session)? {
-        true => say(&format!("nobody watched over {name}: somebody does again")),
+        true => say(&super::again(name)),
         false => say(&format!("{name} is at work already")),
     }
     ready(context, found, args.wait)
@@ -165,8 +165,8 @@ fn there_already(context: &Context, args: &Args, found: &Found, name: &str) -> C
 
 fn begin(context: &Context, args: &Args, sheet: Sheet, name: String) -> CommandResult {
     check_free(context, Some(&name))?;
-    sheet::check_agents(context, &sheet.roster, &sheet.project)?;
-    let Sheet { roster, project, file } = sheet;
+    sheet::check_agents(context, &sheet)?;
+    let Sheet { roster, project, file, .. } = sheet;
     if roster.agents.iter().any(|spec| spec.enforce) {
         check_commit(&project, "what is written out of bounds could not be undone")?;
     }
@@ -262,8 +262,9 @@ fn raised_again(
         say(&format!("note: {} is gone: everybody as they were", path.display()));
         return Ok(before);
     }
-    let Sheet { roster, project, file } = sheet::read(context, Some(&path))?;
-    sheet::check_agents(context, &roster, &project)?;
+    let sheet = sheet::read(context, Some(&path))?;
+    sheet::check_agents(context, &sheet)?;
+    let Sheet { roster, project, file, .. } = sheet;
     let home = Some(context.home.dir().to_owned());
     Ok(CrewRaised { roster, project, file, home, ..before })
 }
@@ -345,9 +346,13 @@ fn ready(context: &Context, found: &Found, wait: Duration) -> CommandResult {
     }
     look::table(context, &session)?;
     if !whole && !wait.is_zero() {
-        let members = session.state().crew.iter().flat_map(|crew| &crew.members);
-        let late = members.filter(|member| matches!(member.doing, Doing::Starting | Doing::Down));
-        let late: Vec<&str> = late.map(|member| member.name.as_str()).collect();
+        let crew = crew_of(&session)?;
+        let late = |member: &&Member| matches!(member.doing, Doing::Starting | Doing::Down);
+        let late = crew.members.iter().filter(late).map(|member| member.name.clone());
+        // Whoever could not even join.
+        let places = crew.roster().places().into_iter().map(|place| place.member);
+        let missing = places.filter(|name| crew.member(name).is_none());
+        let late: Vec<String> = late.chain(missing).collect();
         say(&format!("not ready yet: {} (segue crew status {name})", late.join(", ")));
     }
     let headless = session.state().crew.as_ref().is_some_and(|crew| crew.raised.headless);
