@@ -304,6 +304,19 @@ fn several_agents_get_the_same_task_in_the_same_state_and_one_is_accepted() {
     assert!(said.contains("are the same there already"), "{said}");
 }
 
+#[test]
+fn a_file_that_was_moved_is_taken_over_as_one() {
+    let (env, _) = scripted_in_git(DONE);
+    done(&env, &["run", "exec:echo Done.", "Do one"]);
+    done(&env, &["compare", "1", "--agents", "exec:mv base.txt moved.txt; echo Done."]);
+    let mut files = tree(&env.repo());
+    let said = done(&env, &["accept", "2", "--force"]);
+    assert!(said.contains("✓ 2 files of session 2"), "{said}");
+    let text = files.remove("base.txt").unwrap();
+    files.insert("moved.txt".to_owned(), text);
+    assert_eq!(tree(&env.repo()), files);
+}
+
 /// The numbers of all sessions that were ever made.
 fn numbers(env: &TestEnv) -> usize {
     fs::read_dir(env.home().join("numbers")).unwrap().count()
