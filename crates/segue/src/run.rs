@@ -302,7 +302,7 @@ impl Run {
         let mut refs = BTreeMap::new();
         let marks = session.landmarks()?;
         let named = [
-            (branch::MAIN, branch::main(session, &marks)?),
+            (branch::MAIN, marks.main(session.state())?),
             (branch::BASE, branch::base(session, &marks)?),
         ];
         for (name, mark) in named {
