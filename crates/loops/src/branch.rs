@@ -349,6 +349,8 @@ pub struct With {
     pub workspace: std::path::PathBuf,
     pub worktree: bool,
     pub caps: Caps,
+    /// Else what proved the work of the other one.
+    pub proof: Option<String>,
     pub name: Option<String>,
     pub sealed: bool,
     /// The version of Segue that makes it.
@@ -366,8 +368,8 @@ impl With {
             vendor_args: if same { identity.vendor_args.clone() } else { Vec::new() },
             model: self.model,
             permission: self.permission,
-            proof: identity.proof.clone(),
-            proof_secs: identity.proof_secs,
+            proof_secs: identity.proof_secs.filter(|_| self.proof.is_none()),
+            proof: self.proof.or_else(|| identity.proof.clone()),
             pair: identity.pair.clone(),
             caps: self.caps,
             fallback: identity.fallback.clone(),

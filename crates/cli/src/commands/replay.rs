@@ -105,7 +105,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         _ if args.verify => inspect::verify(context, session, &found),
         _ if args.inspect || args.dry_run => inspect::run(context, args, &session, &found),
         Mode::Rerun => rerun::run(context, args, session, &found),
-        Mode::Cache if args.go_on => again::run(context, args, &session, &found),
+        Mode::Cache if args.go_on => again::run(context, args, session, &found),
         Mode::Cache => cache::run(context, args, session, &found),
     }
 }
