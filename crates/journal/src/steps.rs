@@ -189,12 +189,15 @@ impl Landmarks {
     ) -> Result<Option<Landmark>> {
         while end > 0 {
             let mut start = end.saturating_sub(CHUNK as u64);
-            let mut chunk = Vec::new();
+            let mut chunk: Vec<Landmark> = Vec::new();
+            let next = start;
             while start < end {
-                chunk.extend(self.read(start, usize::try_from(end - start).unwrap_or(CHUNK))?);
-                start = chunk.last().map_or(end, |mark: &Landmark| mark.index + 1);
+                let found = self.read(start, usize::try_from(end - start).unwrap_or(CHUNK))?;
+                let Some(last) = found.last() else { break };
+                start = last.index + 1;
+                chunk.extend(found);
             }
-            end = chunk.first().map_or(0, |mark| mark.index);
+            end = next;
             if let Some(found) = chunk.into_iter().rev().find(&mut fits) {
                 return Ok(Some(found));
             }
@@ -246,7 +249,9 @@ impl Landmarks {
     }
 
     fn read(&self, from: u64, most: usize) -> Result<Vec<Landmark>> {
-        let Some(part) = self.parts.iter().find(|part| from < part.end) else {
+        // Who says that there were more steps before than there are has none at these places.
+        let part = self.parts.iter().find(|part| from < part.end);
+        let Some(part) = part.filter(|part| from >= part.first) else {
             return Ok(Vec::new());
         };
         if let Some(found) = part.read(from, most) {

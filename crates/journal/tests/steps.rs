@@ -216,7 +216,10 @@ fn a_step_is_found_where_it_stands() {
     for index in [0, 5, 600, 1199, 1200, 1217] {
         let step = &steps[index];
         assert_eq!(marks.find(&index.to_string(), session.state()).unwrap().id, step.id);
-        assert_eq!(marks.find(&step.id.to_string()[..16], session.state()).unwrap().index, index as u64);
+        assert_eq!(
+            marks.find(&step.id.to_string()[..16], session.state()).unwrap().index,
+            index as u64
+        );
         let mark = marks.get(index as u64).unwrap().unwrap();
         if let Some(next) = steps.get(index + 1) {
             assert_eq!(marks.frontier(&mark).unwrap(), next.parents, "{index}");

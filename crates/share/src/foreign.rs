@@ -165,7 +165,9 @@ fn write_within(
             can_be_read(&document, most).map_err(unreadable)?;
             document
         }
-        Format::Tine | Format::Bundle => artifact.file(Codec::default(), most).map_err(unreadable)?,
+        Format::Tine | Format::Bundle => {
+            artifact.file(Codec::default(), most).map_err(unreadable)?
+        }
     };
     let mut temporary = Temporary::beside(path)?;
     temporary.file.write_all(&bytes).at(path)?;
@@ -198,8 +200,7 @@ mod tests {
     fn what_nobody_could_read_is_not_exported() {
         let dir = tempfile::tempdir().unwrap();
         let home = Home::new(Arc::new(RealDisk), dir.path().join("home"));
-        let repo =
-            RepoRef { id: "app".into(), identity: "app".into(), head: None, branch: None };
+        let repo = RepoRef { id: "app".into(), identity: "app".into(), head: None, branch: None };
         let new = NewSession::new(repo, dir.path().into(), "native".into(), "Mend it".into());
         let me = Holder { pid: 1, host: "box".into(), since: jiff::Timestamp::UNIX_EPOCH };
         let made = home.create(new, &me, &system_clock()).unwrap().0;

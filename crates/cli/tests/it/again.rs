@@ -358,5 +358,9 @@ fn of_a_cache_replay_the_last_turns_files_are_brought_back_too() {
     assert_eq!((output.status, server.turns().len()), (0, 0), "{}", output.stderr);
     let there = tree(&workspace(&env, "3"));
     assert_eq!(there.get("a.txt").map(String::as_str), Some("one\ntwo\n"));
-    assert!(output.stdout.contains(&format!("the same {} steps", ids(&env, "1").len())), "{}", output.stdout);
+    assert!(
+        output.stdout.contains(&format!("the same {} steps", ids(&env, "1").len())),
+        "{}",
+        output.stdout
+    );
 }

@@ -5,7 +5,26 @@ use std::{fs, path::Path};
 
 use segue_testkit::env::{Output, TestEnv};
 
-use crate::support::{TURNS, scripted_in_git, segue, show};
+use crate::support::{scripted_in_git, segue, show};
+
+/// Step 2 is an answer, turn 4 ends with step 12.
+const STEPS: &str = r#"
+[[reply]]
+tools = [{ name = "write_file", input = { path = "a.txt", content = "one\n" } }]
+
+[[reply]]
+text = "Turn 1 is done."
+
+[[reply]]
+tools = [
+    { name = "write_file", input = { path = "a.txt", content = "two\n" } },
+    { name = "read_file", input = { path = "base.txt" } },
+]
+
+[[reply]]
+text = "A later turn is done."
+repeat = true
+"#;
 
 /// The blocks of commands, in their order.
 fn blocks() -> Vec<Vec<String>> {
@@ -17,7 +36,7 @@ fn blocks() -> Vec<Vec<String>> {
 
 /// Session 7, with more steps than the page names.
 fn scene() -> TestEnv {
-    let (env, model) = scripted_in_git(TURNS);
+    let (env, model) = scripted_in_git(STEPS);
     let numbers = env.home().join("numbers");
     fs::create_dir_all(&numbers).unwrap();
     for number in 1..7 {

@@ -178,7 +178,9 @@ fn a_step_is_meant_by_its_index_its_id_or_a_beginning_that_is_one_steps_alone() 
     let steps = two_calls("go");
     let find = |word: &str| {
         let mut search = Search::new(word);
-        steps.iter().for_each(|step| search.offer(step.index, step.id, Worth::default(), || step.index));
+        steps
+            .iter()
+            .for_each(|step| search.offer(step.index, step.id, Worth::default(), || step.index));
         search.finish()
     };
     assert_eq!(find("0"), Ok(0));

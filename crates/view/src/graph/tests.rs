@@ -92,7 +92,8 @@ fn a_fork_says_what_it_begins_with() {
         steps,
     };
     let head = |begins: Begins| {
-        let graph = Graph::new("#9".to_owned(), &kept(&steps()[..5], &[1]), Some(4), Some(begins), &[]);
+        let graph =
+            Graph::new("#9".to_owned(), &kept(&steps()[..5], &[1]), Some(4), Some(begins), &[]);
         let names = graph.refs.iter().map(|one| (one.name.clone(), one.index));
         let names = names.filter(|(name, _)| !name.starts_with("turn")).collect::<Vec<_>>();
         (text(&graph, 100).lines().nth(1).unwrap().to_owned(), names)
