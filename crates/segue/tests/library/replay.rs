@@ -241,9 +241,9 @@ fn an_agents_own_proof_goes_with_it_wherever_it_works() {
     let place = Place::with_git();
     let run = place.agent(WRITER).proof("test -f first.txt").run("Write.").wait().unwrap();
     let proof = |run: &Run| run.state().identity.as_ref().unwrap().proof.clone();
-    let own = place.agent(WRITER).proof("test -f a.txt");
+    let own = place.agent(WRITER).proof("test -d .");
     let none = place.agent(WRITER);
-    for (agent, expected) in [(&own, "test -f a.txt"), (&none, "test -f first.txt")] {
+    for (agent, expected) in [(&own, "test -d ."), (&none, "test -f first.txt")] {
         let made = [
             agent.resume(&run, At::Last, "Go on."),
             agent.rerun(&run, At::Last, None),
