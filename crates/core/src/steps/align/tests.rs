@@ -186,10 +186,11 @@ fn what_a_rewind_leaves_behind_is_known() {
         steps.iter().for_each(|step| branches.offer(step, kept.contains(&step.turn)));
         branches.finish(None)
     };
+    let mut on = journal.clone();
     let waiting = path_of(&journal.steps(), &[1]);
     assert!(waiting.has(3) && !waiting.has(4));
 
-    let steps = journal.prompt("four").text("well").ended().steps();
+    let steps = on.prompt("four").text("well").ended().steps();
     let path = path_of(&steps, &[1, 4]);
     assert_eq!(
         path.runs,
