@@ -179,9 +179,11 @@ impl From<segue::Error> for CommandError {
             }
             E::Unreadable(_) => Self::failed(message).hint("segue verify <session>"),
             E::NoRun { .. } => Self::new(Exit::NoSuchSession, message).hint("segue list"),
-            E::NotResumable | E::NotSingle { .. } | E::Name { .. } | E::NoPrompt => {
-                Self::usage(message)
-            }
+            E::NotResumable
+            | E::NotSingle { .. }
+            | E::Unanswerable { .. }
+            | E::Name { .. }
+            | E::NoPrompt => Self::usage(message),
             _ => Self::failed(message),
         }
     }

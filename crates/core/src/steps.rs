@@ -29,7 +29,7 @@ pub use branches::{Branches, Path, Run};
 pub use id::StepId;
 pub use step::{Said, Step, StepKind};
 pub use totals::Totals;
-pub use word::{NoStep, Search};
+pub use word::{NoStep, Search, Worth};
 
 /// The fold. Holds what is open, and of what is past only what each turn ended with: how many steps
 /// a turn has does not matter.

@@ -13,7 +13,7 @@ use segue_core::{
     SessionId, State,
     event::Span,
     identity::{Accounts, Base},
-    steps::{NoStep, Search, Step, StepId, StepKind, Steps},
+    steps::{NoStep, Search, Step, StepId, StepKind, Steps, Worth},
 };
 
 pub use self::index::FILE;
@@ -71,6 +71,12 @@ impl Landmark {
     #[must_use]
     pub fn batch(&self) -> u32 {
         self.batch
+    }
+
+    /// Whether a session that begins with this part of another one's journal begins with the step.
+    #[must_use]
+    pub fn is_of(&self, base: &Base) -> bool {
+        self.index < base.steps && base.has_turn(self.turn)
     }
 }
 
@@ -183,12 +189,15 @@ impl Landmarks {
     ) -> Result<Option<Landmark>> {
         while end > 0 {
             let mut start = end.saturating_sub(CHUNK as u64);
-            let mut chunk = Vec::new();
+            let mut chunk: Vec<Landmark> = Vec::new();
+            let next = start;
             while start < end {
-                chunk.extend(self.read(start, usize::try_from(end - start).unwrap_or(CHUNK))?);
-                start = chunk.last().map_or(end, |mark: &Landmark| mark.index + 1);
+                let found = self.read(start, usize::try_from(end - start).unwrap_or(CHUNK))?;
+                let Some(last) = found.last() else { break };
+                start = last.index + 1;
+                chunk.extend(found);
             }
-            end = chunk.first().map_or(0, |mark| mark.index);
+            end = next;
             if let Some(found) = chunk.into_iter().rev().find(&mut fits) {
                 return Ok(Some(found));
             }
@@ -196,8 +205,14 @@ impl Landmarks {
         Ok(None)
     }
 
-    /// A step by its number, its id or the beginning of one.
-    pub fn find(&self, word: &str) -> Result<Landmark, StepError> {
+    /// The last step of the conversation after which nothing is under way.
+    pub fn main(&self, state: &State) -> Result<Option<Landmark>> {
+        self.rfind(|mark| mark.whole && state.on_path(mark.turn))
+    }
+
+    /// A step by its number, its id or the beginning of one. Of several with one id it is the last one
+    /// that the conversation has, and that is whole.
+    pub fn find(&self, word: &str, state: &State) -> Result<Landmark, StepError> {
         let mut search = Search::new(word);
         if let Some(index) = search.index()
             && let Some(mark) = self.get(index)?
@@ -206,7 +221,8 @@ impl Landmarks {
         }
         for mark in self.iter() {
             let mark = mark?;
-            search.offer(mark.index, mark.id, || mark.clone());
+            let worth = Worth { on_path: state.on_path(mark.turn), whole: mark.whole };
+            search.offer(mark.index, mark.id, worth, || mark.clone());
         }
         Ok(search.finish()?)
     }
@@ -233,7 +249,9 @@ impl Landmarks {
     }
 
     fn read(&self, from: u64, most: usize) -> Result<Vec<Landmark>> {
-        let Some(part) = self.parts.iter().find(|part| from < part.end) else {
+        // Who says that there were more steps before than there are has none at these places.
+        let part = self.parts.iter().find(|part| from < part.end);
+        let Some(part) = part.filter(|part| from >= part.first) else {
             return Ok(Vec::new());
         };
         if let Some(found) = part.read(from, most) {
@@ -306,15 +324,10 @@ impl Session {
     /// them tells them. What a rewind had left behind by then is not among them.
     pub fn closure(&self, base: &Base, mut each: impl FnMut(Step)) -> Result<()> {
         self.told(|step, mark| {
-            if mark.index < base.steps && base.has_turn(mark.turn) {
+            if mark.is_of(base) {
                 each(step);
             }
         })
-    }
-
-    /// Finds a step by its index, its id or the beginning of one.
-    pub fn landmark(&self, word: &str) -> Result<Landmark, StepError> {
-        self.landmarks()?.find(word)
     }
 
     /// Where each step ends. The cost is that of what was not in the cache.
@@ -323,7 +336,8 @@ impl Session {
         let disk = Arc::clone(self.disk());
         let mut found = Landmarks { disk, parts: Vec::with_capacity(layers.len()) };
         for (at, layer) in layers.iter().enumerate().rev() {
-            self.add_layer(layer, &mut found)?;
+            let base = at.checked_sub(1).and_then(|next| layers[next].base.as_ref());
+            self.add_layer(layer, base, &mut found)?;
             // Of another session's steps, no more than what this one begins with.
             if let (Some(next), Some(part)) = (at.checked_sub(1), found.parts.last_mut()) {
                 part.end = part.end.min(layers[next].steps);
@@ -341,13 +355,22 @@ impl Session {
         }
     }
 
-    fn add_layer(&self, layer: &Layer, found: &mut Landmarks) -> Result<()> {
+    /// Adds the steps of one journal: all of them, or those that another session begins with.
+    fn add_layer(&self, layer: &Layer, base: Option<&Base>, found: &mut Landmarks) -> Result<()> {
         let disk = &**self.disk();
         let path = layer.dir.join(FILE);
         let journal = open_journal(disk, &layer.dir)?;
         let (index, from) = match Index::open(disk, &path, layer.steps, &*journal) {
             Some((index, at)) => (Some(index), at),
             None => (None, Position::start(layer.id)),
+        };
+        // What was a reply when a fork left may have become a longer one since.
+        let (index, from, grown) = match (index, base) {
+            (Some(index), Some(base)) if from.offset > layer.end && !index.ends_as(base) => {
+                let (index, from) = index.cut(layer.end, &*journal).unzip();
+                (index, from.unwrap_or(Position::start(layer.id)), true)
+            }
+            (index, _) => (index, from, false),
         };
         let indexed = index.is_some();
         found.parts.push(Part::new(layer, index, Vec::new()));
@@ -361,7 +384,7 @@ impl Session {
             None => Steps::after(layer.base.as_ref()),
         };
         let before = found.parts.last().and_then(|part| part.index.as_ref());
-        let mut growing = Growing::new(disk, &path, layer.steps, before);
+        let mut growing = Growing::new(disk, &path, layer.steps, before, !grown);
         let tail = Tail { layer, from, turn, before: Some((found, found.count())) };
         tail.fold(disk, &mut fold, &mut |met| match met {
             Met::Step(_, mark) => growing.add(mark),

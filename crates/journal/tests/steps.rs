@@ -215,8 +215,11 @@ fn a_step_is_found_where_it_stands() {
     let (steps, marks) = (told(&session), session.landmarks().unwrap());
     for index in [0, 5, 600, 1199, 1200, 1217] {
         let step = &steps[index];
-        assert_eq!(marks.find(&index.to_string()).unwrap().id, step.id);
-        assert_eq!(marks.find(&step.id.to_string()[..16]).unwrap().index, index as u64);
+        assert_eq!(marks.find(&index.to_string(), session.state()).unwrap().id, step.id);
+        assert_eq!(
+            marks.find(&step.id.to_string()[..16], session.state()).unwrap().index,
+            index as u64
+        );
         let mark = marks.get(index as u64).unwrap().unwrap();
         if let Some(next) = steps.get(index + 1) {
             assert_eq!(marks.frontier(&mark).unwrap(), next.parents, "{index}");
@@ -227,7 +230,7 @@ fn a_step_is_found_where_it_stands() {
     assert_eq!(marks.frontier(&last).unwrap(), [steps[2].id, steps[3].id, steps[4].id]);
     assert_eq!(marks.rfind(|mark| mark.turn == 7).unwrap().unwrap().index, 41);
     assert_eq!(marks.rfind(|mark| mark.turn == 0).unwrap(), None);
-    let beyond = marks.find("1218").unwrap_err();
+    let beyond = marks.find("1218", session.state()).unwrap_err();
     let StepError::NoStep(beyond) = beyond else { panic!("{beyond}") };
     assert_eq!(beyond, NoStep::Beyond { index: 1218, last: 1217 });
 }
@@ -404,4 +407,71 @@ fn what_leads_to_a_step_is_without_what_was_left_behind_by_then() {
     let (found, base) = leads_to(fork.session().dir(), 29);
     assert_eq!(found, (0..6).chain(18..30).collect::<Vec<_>>());
     assert_eq!(base.turn, 5);
+}
+
+#[test]
+fn of_two_steps_with_one_id_the_last_that_is_whole_and_not_left_behind_is_meant() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    prompt(&mut session, "go");
+    let called = ModelCalled { model: "m".into(), attempt: 1, messages: 1, told: None };
+    let input = || Payload::inline("{}");
+    let call = || ToolCalled { name: "shell".into(), input: input() };
+    let answer = || ToolReturned {
+        name: "shell".into(),
+        status: ToolStatus::Done,
+        output: Payload::inline("the same"),
+        exit: Some(0),
+        touched: vec![],
+    };
+    let drafts = vec![
+        in_turn(&session, called),
+        in_turn(&session, call()).about("a"),
+        in_turn(&session, call()).about("b"),
+        in_turn(&session, answer()).about("a"),
+        in_turn(&session, answer()).about("b"),
+    ];
+    session.append_all(drafts, Durability::Soon).unwrap();
+    end(&mut session);
+    let found = |session: &LockedSession, at: usize| {
+        let session = open(session.session().dir());
+        let marks = session.landmarks().unwrap();
+        let id = marks.get(at as u64).unwrap().unwrap().id.to_string();
+        marks.find(&id, session.state()).unwrap().index
+    };
+    let ids: Vec<_> = marks(session.session()).iter().map(|mark| mark.id).collect();
+    assert_eq!(ids[2], ids[3]);
+    assert_eq!(found(&session, 2), 3, "after the first of them a call is open");
+    rewind(&mut session, 0);
+    assert_eq!(found(&session, 0), 0, "the only one there is");
+    prompt(&mut session, "go");
+    end(&mut session);
+    assert_eq!(found(&session, 0), 4, "the first one was left behind");
+}
+
+#[test]
+fn a_reply_that_grew_after_a_fork_is_what_it_was_when_that_left() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut session = create(tmp.path(), support::new("go"));
+    let dir = session.session().dir().to_owned();
+    turns(&mut session, 200);
+    prompt(&mut session, "on");
+    say(&mut session, "one");
+    // Its process is killed here, or is still at work.
+    let mut other = fork(tmp.path(), &session, 1201);
+    say(&mut session, "two");
+    end(&mut session);
+    turns(&mut session, 100);
+    assert_eq!(agrees(&dir).len(), 1802);
+    let index = fs::read(dir.join(steps::FILE)).unwrap();
+    let told = agrees(other.session().dir());
+    assert_eq!((told.len(), told[1201].said.len()), (1202, 1));
+    // What is said of its first steps comes from the cache all the same, and that stays as it is.
+    assert_eq!(fs::read(dir.join(steps::FILE)).unwrap(), index);
+    turns(&mut other, 2);
+    let told = agrees(other.session().dir());
+    assert_eq!(told[1202].parents, [told[1201].id]);
+    rewind(&mut other, 100);
+    turns(&mut other, 1);
+    assert_eq!(agrees(other.session().dir())[1214].parents, [told[599].id]);
 }

@@ -12,7 +12,7 @@ use std::{
 
 use segue_core::event::WorkAccepted;
 use segue_journal::{Clock, Durability, Session, lock::Holder};
-use segue_workspace::Snapshots;
+use segue_workspace::{Snapshots, Status};
 
 use crate::{
     keep::{Keeper, reference},
@@ -59,7 +59,15 @@ pub fn plan(session: &Session, keeper: &Keeper, into: &Path) -> Result<Plan, Acc
 
 fn changed(kept: &Snapshots, from: &str, to: &str) -> Result<BTreeSet<PathBuf>, AcceptError> {
     let (changes, _) = kept.changes(from, to, usize::MAX).map_err(files)?;
-    Ok(changes.into_iter().map(|change| change.path).collect())
+    let mut paths = BTreeSet::new();
+    for change in changes {
+        // A file that was moved is one that is gone, and one that is new.
+        if let Status::Renamed { from } = change.status {
+            paths.insert(from);
+        }
+        paths.insert(change.path);
+    }
+    Ok(paths)
 }
 
 fn files(error: impl std::fmt::Display) -> AcceptError {

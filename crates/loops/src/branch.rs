@@ -95,19 +95,19 @@ pub fn find(
     let mark = match word.filter(|word| *word != MAIN) {
         Some(word) => match base(session, marks)?.filter(|_| word == BASE) {
             Some(base) => base,
-            None => marks.find(word)?,
+            None => marks.find(word, session.state())?,
         },
-        None => main(session, marks)?.ok_or(NoStep::Empty).map_err(StepError::from)?,
+        None => marks.main(session.state())?.ok_or(NoStep::Empty).map_err(StepError::from)?,
     };
-    // What a rewind has left behind comes after nothing.
-    let last = marks.rfind(|mark| session.state().on_path(mark.turn))?;
-    let tip = last.is_some_and(|last| last.index == mark.index);
+    let tip = is_tip(session, marks, &mark)?;
     Ok((mark, tip))
 }
 
-/// The last step of the conversation after which nothing is under way.
-pub fn main(session: &Session, marks: &Landmarks) -> Result<Option<Landmark>, BranchError> {
-    Ok(marks.rfind(|mark| mark.whole && session.state().on_path(mark.turn))?)
+/// Whether a step is the last one of the conversation. What a rewind has left behind comes after
+/// nothing.
+fn is_tip(session: &Session, marks: &Landmarks, mark: &Landmark) -> Result<bool, BranchError> {
+    let last = marks.rfind(|mark| session.state().on_path(mark.turn))?;
+    Ok(last.is_some_and(|last| (last.index, last.seq) == (mark.index, mark.seq)))
 }
 
 /// The last step that another session tells.
@@ -203,21 +203,8 @@ fn packet(
 
 /// The files at the last step of the conversation.
 pub fn last_files(session: &Session, keeper: &Keeper) -> Result<Files, BranchError> {
-    files_after(session, keeper, None)
-}
-
-fn files_after(
-    session: &Session,
-    keeper: &Keeper,
-    word: Option<&str>,
-) -> Result<Files, BranchError> {
     let marks = session.landmarks()?;
-    let (mark, tip) = find(session, &marks, word)?;
-    // What was kept after a step of the other session stands behind the part that is shared.
-    let shared = session.state().base().is_some_and(|base| mark.index < base.steps);
-    if let Some(base) = session.base()?.filter(|_| shared) {
-        return files_after(&base, keeper, Some(&mark.id.to_string()));
-    }
+    let (mark, tip) = find(session, &marks, None)?;
     let base = session.base_at(&marks, &mark)?;
     files(session, keeper, &mark, tip, &base.path)
 }
@@ -232,6 +219,12 @@ pub(crate) fn files(
     path: &[Span],
 ) -> Result<Files, BranchError> {
     let state = session.state();
+    // What was kept after a step of another session stands behind the part that is shared.
+    let shared = state.base().is_some_and(|base| mark.index < base.steps);
+    if let Some(base) = session.base()?.filter(|_| shared) {
+        let tip = is_tip(&base, &base.landmarks()?, mark)?;
+        return files(&base, keeper, mark, tip, path);
+    }
     let known = |commit: &String| {
         keeper.snapshots().is_ok_and(|kept| kept.exists(commit).unwrap_or_default())
     };
@@ -356,6 +349,8 @@ pub struct With {
     pub workspace: std::path::PathBuf,
     pub worktree: bool,
     pub caps: Caps,
+    /// Else what proved the work of the other one.
+    pub proof: Option<String>,
     pub name: Option<String>,
     pub sealed: bool,
     /// The version of Segue that makes it.
@@ -373,8 +368,8 @@ impl With {
             vendor_args: if same { identity.vendor_args.clone() } else { Vec::new() },
             model: self.model,
             permission: self.permission,
-            proof: identity.proof.clone(),
-            proof_secs: identity.proof_secs,
+            proof_secs: identity.proof_secs.filter(|_| self.proof.is_none()),
+            proof: self.proof.or_else(|| identity.proof.clone()),
             pair: identity.pair.clone(),
             caps: self.caps,
             fallback: identity.fallback.clone(),

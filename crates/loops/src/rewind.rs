@@ -15,6 +15,7 @@ use segue_core::{
     event::{
         CheckpointTaken, Cut, Mark, Outcome, Reason, RewindFinished, RewindStarted, SessionStopped,
     },
+    steps::Steps,
 };
 use segue_journal::Session;
 use segue_runner::{Halt, Supervisor, agent, supervisor::stop};
@@ -186,25 +187,44 @@ pub(crate) fn files_of(
 }
 
 /// What was kept after a turn. A session that begins with a part of another one has its own start:
-/// what it had in hand after the last turn of that part.
+/// what it had in hand after the last turn of that part. Where nobody has worked in it, that is what
+/// the other one kept then, if the part has all of that turn.
 fn kept_after(session: &Session, turn: u32) -> Result<Option<String>, RewindError> {
     let shared = session.state().base().map_or(0, |base| base.turn);
     if turn < shared {
         return session.base()?.map_or(Ok(None), |base| kept_after(&base, turn));
     }
-    let mut found = None;
-    if turn > 0 {
-        session.turn(turn, |event| {
-            if let Body::CheckpointTaken(taken) = &event.body
-                && matches!(taken.mark, Mark::TurnEnd | Mark::Stop)
-            {
-                found = Some(taken.commit.clone());
-            }
-            Ok(())
-        })?;
-    }
     let first = session.state().first_checkpoint.as_ref().filter(|_| turn == shared);
-    Ok(first.and_then(|first| first.commit.clone()).or(found))
+    if let Some(first) = first.and_then(|first| first.commit.clone()) {
+        return Ok(Some(first));
+    }
+    if turn == 0 {
+        return Ok(None);
+    }
+    let part = session.state().base().filter(|_| turn == shared);
+    let Some((part, base)) = part.zip(session.base()?) else {
+        return kept_in(session, turn, u64::MAX);
+    };
+    // Nothing but a hand-off, say, is told there since then.
+    match base.state().base().is_some_and(|before| before.turn >= turn) {
+        true => kept_after(&base, turn),
+        false => kept_in(&base, turn, part.seq),
+    }
+}
+
+/// What was kept at the end of a turn, where none of its steps comes after this event.
+fn kept_in(session: &Session, turn: u32, last: u64) -> Result<Option<String>, RewindError> {
+    let (mut found, mut more) = (None, false);
+    session.turn(turn, |event| {
+        more |= event.seq > last && Steps::is_part(&event.body);
+        if let Body::CheckpointTaken(taken) = &event.body
+            && matches!(taken.mark, Mark::TurnEnd | Mark::Stop)
+        {
+            found = Some(taken.commit.clone());
+        }
+        Ok(())
+    })?;
+    Ok(found.filter(|_| !more))
 }
 
 fn resolve(keeper: &Keeper, reference: &str) -> Result<String, RewindError> {

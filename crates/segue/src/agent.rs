@@ -36,6 +36,7 @@ pub struct Agent {
     caps: Caps,
     proof: Option<String>,
     worktree: bool,
+    stop_at_drift: bool,
     runs: Option<Runs>,
     settings: Option<Settings>,
     segue: PathBuf,
@@ -61,6 +62,7 @@ impl Agent {
             caps: Caps { turns: Some(50), steps: Some(200), ..Caps::default() },
             proof: None,
             worktree: false,
+            stop_at_drift: false,
             runs: None,
             settings: None,
             segue: "segue".into(),
@@ -95,7 +97,8 @@ impl Agent {
         self
     }
 
-    /// The work is done when this command succeeds.
+    /// The work is done when this command succeeds. Where another run is gone on with or done again,
+    /// that one's command counts if none is named here.
     #[must_use]
     pub fn proof(mut self, command: impl Into<String>) -> Self {
         self.proof = Some(command.into());
@@ -106,6 +109,13 @@ impl Agent {
     #[must_use]
     pub fn worktree(mut self) -> Self {
         self.worktree = true;
+        self
+    }
+
+    /// In [`Mode::Continue`], it stops where it leaves the recording, and does not go live.
+    #[must_use]
+    pub fn stop_at_drift(mut self) -> Self {
+        self.stop_at_drift = true;
         self
     }
 
@@ -141,7 +151,10 @@ impl Agent {
     /// Has a run told again from its recording, or done again.
     ///
     /// With [`Mode::Cache`] nobody is called, whoever this agent is: it is [`Run::replay`]. With
-    /// [`Mode::Rerun`] it is [`Agent::rerun`], of all steps and with the same task.
+    /// [`Mode::Rerun`] it is [`Agent::rerun`], of all steps and with the same task. With
+    /// [`Mode::Continue`] this agent runs again from the start, in a worktree, and is answered from
+    /// the recording as long as it asks the same; its model is compared too. Only Segue's own agent
+    /// can be answered like this, and only in a run that it made alone ([`Error::Unanswerable`]).
     pub fn replay(&self, run: &Run, mode: Mode) -> Work {
         match mode {
             Mode::Cache => {
@@ -149,7 +162,23 @@ impl Agent {
                 Work::begin(move |_| source.open()?.replay(At::Last))
             }
             Mode::Rerun => self.rerun(run, At::Last, None),
+            Mode::Continue => {
+                let (agent, source) = (self.clone(), run.whereabouts());
+                Work::begin(move |stage| agent.again(&source.open()?, stage))
+            }
         }
+    }
+
+    /// Runs again from the start.
+    fn again(&self, run: &Run, stage: &mut Stage) -> Result<Run> {
+        if self.name != NATIVE {
+            return Err(Error::Unanswerable { by: self.name.clone() });
+        }
+        let mut plan = run.plan_again(None, self.dir_of(run)?)?;
+        plan.same_model = self.model.is_some();
+        plan.stop_at_drift = self.stop_at_drift;
+        let (by, worker) = self.by(run, &plan.dir)?;
+        self.work(run.runs(), plan.session(run, by)?, worker, stage)
     }
 
     /// Does the work of a run again: told what is recorded up to a step, in a worktree with the files
@@ -187,16 +216,23 @@ impl Agent {
 
     /// Works in a run that was thought through.
     fn join(&self, run: &Run, plan: Plan, stage: &mut Stage) -> Result<Run> {
+        let (by, worker) = self.by(run, &plan.dir)?;
+        self.work(run.runs(), plan.session(run, by)?, worker, stage)
+    }
+
+    /// This agent, for a run that comes from another one.
+    fn by(&self, run: &Run, dir: &Path) -> Result<(By, Worker)> {
         let model = self.model.as_deref().or_else(|| run.model_of(&self.name));
-        let (model, worker) = self.hired(&self.name, model, &plan.dir)?;
+        let (model, worker) = self.hired(&self.name, model, dir)?;
         let by = By {
             agent: self.name.clone(),
             model,
             permission: self.permission,
             caps: self.caps,
+            proof: self.proof.clone(),
             name: None,
         };
-        self.work(run.runs(), plan.session(run, by)?, worker, stage)
+        Ok((by, worker))
     }
 
     fn start(&self, prompt: String, stage: &mut Stage) -> Result<Run> {

@@ -57,6 +57,13 @@ pub enum Error {
         /// What it is.
         what: &'static str,
     },
+    /// Only what Segue's own agent has done alone can be answered from a recording: of what others
+    /// send to a model, nothing is recorded.
+    #[error("{by} took part: only Segue's own agent can be answered from a recording")]
+    Unanswerable {
+        /// Another agent, or `reviewers`.
+        by: String,
+    },
     /// Somebody is writing to it: another process, or another [`Run`] that holds it.
     #[error("{} is in use by {holder}", dir.display())]
     Busy {

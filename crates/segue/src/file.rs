@@ -16,6 +16,11 @@ use crate::{
     error::{Error, Result},
 };
 
+/// Whether a path is a file that says of itself that a run is in it.
+pub(crate) fn is_named(path: &Path) -> bool {
+    Format::of_path(path).is_some() && path.is_file()
+}
+
 /// The run of a file, by what is in it: the one that it was saved from, where that is here and has
 /// not gone on, else one that is made of it. Loading the same file again gives the same run, as long as
 /// nobody has gone on with that.

@@ -27,7 +27,7 @@
 //!
 //! Everything that takes time can be waited for or awaited: [`Work`] is a future, its
 //! [`Work::events`] are a stream and can be looped over, and no runtime is needed for either. What the
-//! program `segue` replays, reruns and forks goes through the same [`plan`]s.
+//! program `segue` replays, reruns, continues and forks goes through the same [`plan`]s.
 
 #![warn(missing_docs)]
 

@@ -8,15 +8,19 @@ pub enum Mode {
     Cache,
     /// The agent does the work again, told what is recorded, with the files that the run began with.
     Rerun,
+    /// Segue's own agent runs again from the start, answered from the recording as long as it asks the
+    /// same, and live from where it does not.
+    Continue,
 }
 
 impl Mode {
-    /// As `segue replay --mode` calls it.
+    /// As a `session.json` calls it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Cache => "cache",
             Self::Rerun => "rerun",
+            Self::Continue => "continue",
         }
     }
 }

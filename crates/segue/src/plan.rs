@@ -4,6 +4,8 @@
 //! [`Agent`](crate::Agent) and the program `segue` share this; each of them then hires somebody in
 //! its own way.
 
+mod again;
+
 use std::path::{Path, PathBuf};
 
 use segue_agents::native::ModelSpec;
@@ -15,6 +17,8 @@ use segue_core::{
 use segue_journal::home::NewSession;
 use segue_loops::branch::{self, Branch, With};
 use segue_runner::NATIVE;
+
+pub use again::Again;
 
 use crate::{
     At, Run,
@@ -51,6 +55,8 @@ pub struct By {
     pub permission: Option<Permission>,
     /// How much it may spend.
     pub caps: Caps,
+    /// The command that proves that it is done; else that of the other run.
+    pub proof: Option<String>,
     /// The name of the new run.
     pub name: Option<String>,
 }
@@ -75,6 +81,7 @@ impl Plan {
             workspace: self.dir,
             worktree: self.worktree,
             caps: by.caps,
+            proof: by.proof.or(like.proof),
             name: by.name,
             ..like
         };

@@ -240,7 +240,10 @@ impl Run {
             agent: state.agent().to_owned(),
             model: state.model().map(str::to_owned),
             resume: !identity.sealed,
-            replay: vec![Mode::Cache, Mode::Rerun],
+            replay: match self.others() {
+                None => vec![Mode::Cache, Mode::Rerun, Mode::Continue],
+                Some(_) => vec![Mode::Cache, Mode::Rerun],
+            },
         })
     }
 
@@ -302,7 +305,7 @@ impl Run {
         let mut refs = BTreeMap::new();
         let marks = session.landmarks()?;
         let named = [
-            (branch::MAIN, branch::main(session, &marks)?),
+            (branch::MAIN, marks.main(session.state())?),
             (branch::BASE, branch::base(session, &marks)?),
         ];
         for (name, mark) in named {
@@ -365,7 +368,7 @@ impl Run {
         let agent = self.state().agent().to_owned();
         let plan = self.plan_fork(after, &agent, None, &workspace, false)?;
         let (model, caps) = (self.model_of(&agent).map(str::to_owned), self.identity()?.caps);
-        let by = By { agent, model, permission: None, caps, name: None };
+        let by = By { agent, model, permission: None, caps, proof: None, name: None };
         let (branch, with) = plan.parts(self, by)?;
         self.fork_with(branch, with)
     }
@@ -433,6 +436,7 @@ impl Run {
             workspace: state.workspace().map(Path::to_owned).unwrap_or_default(),
             worktree: false,
             caps: identity.caps,
+            proof: None,
             name: None,
             sealed: false,
             segue: env!("CARGO_PKG_VERSION").to_owned(),

@@ -94,14 +94,17 @@ impl Runs {
     }
 
     /// Loads a run: by its number, its name, its id or the start of one, the path of its directory;
-    /// or from a file (`.tine`, `.segue`, OpenTelemetry JSON). A file that was saved from a run here
-    /// which has not gone on since is that run; any other becomes a run here first.
+    /// or from a file whose name ends in `.tine`, `.segue` or `.json` (OpenTelemetry). A file that was
+    /// saved from a run here which has not gone on since is that run; any other becomes a run here
+    /// first.
     ///
     /// # Errors
-    /// [`Error::NoRun`] where nothing is meant, [`Error::File`] where a file is no run.
+    /// [`Error::NoRun`] where nothing is meant, [`Error::File`] where a file is no run, or is the
+    /// `.segue` of one that has gone on here: that one has all that is in it.
     pub fn load(&self, word: impl AsRef<Path>) -> Result<Run> {
         let path = word.as_ref();
-        if path.is_file() {
+        // Whatever else is called so in the working directory: a word means a run.
+        if crate::file::is_named(path) {
             return crate::file::load(self, path);
         }
         let text = path.to_string_lossy();

@@ -138,6 +138,19 @@ fn rerun() {
 }
 
 #[test]
+fn continued() {
+    let played = play("continued");
+    let lines: Vec<&str> = played.printed.lines().collect();
+    assert_eq!(lines[0], "5 shared, 0 differ");
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    assert!(lines[2].contains("write_file"), "{lines:?}");
+    let again = played.run(2);
+    assert_eq!(again.status().unwrap(), Status::Completed);
+    assert_eq!(again.state().usage.total(), 0, "nothing is spent");
+    played.has_runs(3);
+}
+
+#[test]
 fn pause_load() {
     let played = play("pause_load");
     assert_eq!(

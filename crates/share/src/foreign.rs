@@ -140,6 +140,18 @@ pub fn write(
     force: bool,
     signing: Option<&Signing>,
 ) -> Result<u64> {
+    write_within(wrap::MAX_BYTES, session, path, format, force, signing)
+}
+
+/// What would be more than so many bytes is not written.
+fn write_within(
+    most: usize,
+    session: &Session,
+    path: &Path,
+    format: Format,
+    force: bool,
+    signing: Option<&Signing>,
+) -> Result<u64> {
     check_target(path, force)?;
     let mut artifact = tine::tell(session)?;
     if let Some(signing) = signing {
@@ -150,10 +162,12 @@ pub fn write(
     let bytes = match format {
         Format::Otel => {
             let document = otel::document(&artifact).into_bytes();
-            can_be_read(&document, wrap::MAX_BYTES).map_err(unreadable)?;
+            can_be_read(&document, most).map_err(unreadable)?;
             document
         }
-        Format::Tine | Format::Bundle => artifact.file(Codec::default()).map_err(unreadable)?,
+        Format::Tine | Format::Bundle => {
+            artifact.file(Codec::default(), most).map_err(unreadable)?
+        }
     };
     let mut temporary = Temporary::beside(path)?;
     temporary.file.write_all(&bytes).at(path)?;
@@ -170,5 +184,41 @@ fn read(path: &Path) -> Result<Vec<u8>> {
             Err(Error::BadArtifact { path: path.to_owned(), why: "it is too large".to_owned() })
         }
         false => Ok(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{fs, sync::Arc};
+
+    use segue_core::identity::RepoRef;
+    use segue_journal::{Home, RealDisk, home::NewSession, lock::Holder, system_clock};
+
+    use super::*;
+
+    #[test]
+    fn what_nobody_could_read_is_not_exported() {
+        let dir = tempfile::tempdir().unwrap();
+        let home = Home::new(Arc::new(RealDisk), dir.path().join("home"));
+        let repo = RepoRef { id: "app".into(), identity: "app".into(), head: None, branch: None };
+        let new = NewSession::new(repo, dir.path().into(), "native".into(), "Mend it".into());
+        let me = Holder { pid: 1, host: "box".into(), since: jiff::Timestamp::UNIX_EPOCH };
+        let made = home.create(new, &me, &system_clock()).unwrap().0;
+        let path = dir.path().join("x.tine");
+        let within = |most: usize, format: Format, force: bool| {
+            write_within(most, made.session(), &path, format, force, None)
+        };
+        for format in [Format::Tine, Format::Otel] {
+            let error = within(300, format, false).unwrap_err();
+            assert!(matches!(&error, Error::TooMuch { path: at, .. } if *at == path), "{error}");
+            assert!(!path.exists());
+            within(100_000, format, false).unwrap();
+            // What was there stays.
+            let before = fs::read(&path).unwrap();
+            assert!(matches!(within(300, format, true), Err(Error::TooMuch { .. })));
+            assert_eq!(fs::read(&path).unwrap(), before);
+            fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing else is left");
     }
 }

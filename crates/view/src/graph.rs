@@ -79,7 +79,7 @@ pub struct Ref {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefKind {
-    /// The end of the conversation.
+    /// The last step of the conversation after which nothing is under way.
     Main,
     /// Where a turn begins.
     Turn,
@@ -198,33 +198,35 @@ impl Graph {
     /// Looks at all steps of a session.
     pub fn of(home: &Home, session: &Session, found: &Found) -> Result<Self> {
         let title = steps::label(found.number, session.id(), session.state().name.as_deref());
-        let mut steps = Vec::new();
-        session.steps(|step| steps.push(lighter(step)))?;
+        let (mut steps, state) = (Vec::new(), session.state());
+        session.told(|step, mark| steps.push((lighter(step), state.on_path(mark.turn))))?;
+        let main = session.landmarks()?.main(state)?.map(|mark| mark.index);
         let begins = begins(home, session)?;
         let forks = forks(home, session)?;
-        Ok(Self::new(title, &steps, session.state().last_turn(), begins, &forks))
+        Ok(Self::new(title, &steps, main, begins, &forks))
     }
 
-    /// The graph of these steps, with the names that some of them have.
+    /// The graph of these steps, each with whether the conversation still has it, and with the names
+    /// that some of them have.
     #[must_use]
     pub fn new(
         title: String,
-        steps: &[Step],
-        last_turn: u32,
+        steps: &[(Step, bool)],
+        main: Option<u64>,
         begins: Option<Begins>,
         forks: &[Fork],
     ) -> Self {
         let mut branches = Branches::default();
         let (mut places, mut edges) = (HashMap::new(), Vec::new());
-        for (at, step) in steps.iter().enumerate() {
-            branches.offer(step);
+        for (at, (step, kept)) in steps.iter().enumerate() {
+            branches.offer(step, *kept);
             edges.extend(step.parents.iter().filter_map(|id| Some((*places.get(id)?, at))));
             places.insert(step.id, at);
         }
-        let path = branches.finish(last_turn);
+        let path = branches.finish(main);
         let nodes: Vec<StepJson> =
-            steps.iter().map(|step| StepJson::of(step, !path.has(step.index))).collect();
-        let batches = steps.iter().map(|step| step.batch).collect();
+            steps.iter().map(|(step, kept)| StepJson::of(step, !kept)).collect();
+        let batches = steps.iter().map(|(step, _)| step.batch).collect();
         let refs = refs(&nodes, &path, begins.as_ref(), forks);
         Self { title, begins, nodes, edges, refs, path, batches }
     }

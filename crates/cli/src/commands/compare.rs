@@ -120,6 +120,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             workspace: place.dir.clone(),
             worktree: true,
             caps,
+            proof: None,
             name: None,
             sealed: false,
             segue: env!("CARGO_PKG_VERSION").to_owned(),

@@ -108,6 +108,7 @@ pub(crate) fn run(context: &Context, args: Args) -> CommandResult {
         model,
         permission: args.permission,
         caps: config.caps().overridden_by(args.caps.caps()),
+        proof: None,
         name: args.name.clone(),
     };
     if prompt.is_none() {

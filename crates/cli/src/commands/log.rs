@@ -2,11 +2,7 @@
 
 use std::collections::VecDeque;
 
-use segue_core::{
-    Event, Exit,
-    identity::Base,
-    steps::{Branches, Path, Step},
-};
+use segue_core::{Event, Exit, identity::Base, steps::Step};
 use segue_journal::{Session, repair, scan::Ending};
 use segue_loops::branch;
 use segue_view::{
@@ -128,10 +124,8 @@ fn print_steps(
 ) -> CommandResult {
     let style = context.out();
     let list = StepList::new(&style);
-    let path = left_behind(session)?;
     let mut seen = 0;
-    let mut show = |step: &Step| {
-        let left = path.as_ref().is_some_and(|path| !path.has(step.index));
+    let mut show = |&(ref step, left): &(Step, bool)| {
         if context.json {
             let json = serde_json::to_string(&StepJson::of(step, left)).unwrap_or_default();
             return print(&json);
@@ -143,9 +137,12 @@ fn print_steps(
         print(&list.line(step, left));
     };
     let mut any = false;
-    let each = |mut each: &mut dyn FnMut(Step)| match base {
-        Some(base) => session.closure(base, &mut each),
-        None => session.steps(&mut each),
+    let each = |each: &mut dyn FnMut((Step, bool))| {
+        session.told(|step, mark| {
+            if base.is_none_or(|base| mark.is_of(base)) {
+                each((step, !session.state().on_path(mark.turn)));
+            }
+        })
     };
     match last {
         Some(last) => {
@@ -171,15 +168,4 @@ fn print_steps(
         say(&format!("note: {problem}"));
     }
     Ok(Exit::Done)
-}
-
-/// What the conversation consists of, where it is not simply all.
-fn left_behind(session: &Session) -> Result<Option<Path>, segue_journal::Error> {
-    // Only a rewind leaves something behind: without one, nothing has to be read twice.
-    if session.state().rewind.path.is_none() {
-        return Ok(None);
-    }
-    let mut branches = Branches::default();
-    session.steps(|step| branches.offer(&step))?;
-    Ok(Some(branches.finish(session.state().last_turn())))
 }

@@ -102,10 +102,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let found = import::find(context, args.session.as_deref())?;
     let session = fork::open(context, &found, "replayed")?;
     match args.mode {
-        _ if args.verify => inspect::verify(context, &session, &found.selector()),
+        _ if args.verify => inspect::verify(context, session, &found),
         _ if args.inspect || args.dry_run => inspect::run(context, args, &session, &found),
         Mode::Rerun => rerun::run(context, args, session, &found),
-        Mode::Cache if args.go_on => again::run(context, args, &session, &found),
+        Mode::Cache if args.go_on => again::run(context, args, session, &found),
         Mode::Cache => cache::run(context, args, session, &found),
     }
 }

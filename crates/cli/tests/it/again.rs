@@ -347,3 +347,20 @@ fn where_no_files_came_with_a_recording_it_says_so_and_tells_the_model() {
     let heard = server.turns()[0].texts().join("\n");
     assert!(heard.contains("none were kept with the recording"), "{heard}");
 }
+
+#[test]
+fn of_a_cache_replay_the_last_turns_files_are_brought_back_too() {
+    let env = recorded();
+    ok(&env, &["replay", "1", "--mode", "cache"]);
+    let server = serve([Reply::text("never said").sticky()]);
+    let args = ["replay", "2", "--mode", "cache", "--continue", "--compare"];
+    let output = ask(&env, &server, &args);
+    assert_eq!((output.status, server.turns().len()), (0, 0), "{}", output.stderr);
+    let there = tree(&workspace(&env, "3"));
+    assert_eq!(there.get("a.txt").map(String::as_str), Some("one\ntwo\n"));
+    assert!(
+        output.stdout.contains(&format!("the same {} steps", ids(&env, "1").len())),
+        "{}",
+        output.stdout
+    );
+}

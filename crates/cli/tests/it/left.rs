@@ -192,6 +192,12 @@ fn those_who_are_compared_in_the_middle_of_a_turn_are_told_what_the_files_are() 
     assert!(output.stderr.contains("of their own, as before turn 1"), "{}", output.stderr);
     assert!(last_told(&env, 2).contains("The files are as they were before turn 1"));
     assert_eq!(read(&env, "2").1, ["base.txt"]);
+    // The table has what each of them did, and not what all of them were told.
+    let writer = "exec:echo x > x.txt; echo Done.";
+    let args = ["compare", "1", "--agents", writer, "--from-step", "2", "Go on", "--json"];
+    let one = json_of(&env, &args)["sessions"][0].clone();
+    let numbers = ["turns", "steps", "files", "tokens", "unpriced_calls"].map(|key| &one[key]);
+    assert_eq!(numbers, [1, 2, 1, 0, 0].map(Value::from).each_ref(), "{one}");
 }
 
 #[test]
@@ -324,18 +330,33 @@ fn what_a_session_says_of_its_beginning_is_verified_field_by_field() {
     ok(&env, &["replay", "2", "--verify"]);
     let base = show(&env, "2")["identity"]["lineage"]["base"].clone();
     let follows = base["frontier"][0].as_str().unwrap().to_owned();
+    let from = base["offset"].as_u64().unwrap() as usize;
+    let first = fs::read(env.session_dir(1).unwrap().join("journal.jsonl")).unwrap();
+    let line = first[from..].split(|byte| *byte == b'\n').next().unwrap();
+    let place = format!("\"offset\":{from},\"link\":{}", base["link"]);
+    let link = segue_journal::line::Link::to(line);
+    let next = format!("\"offset\":{},\"link\":\"{}\"", from + line.len() + 1, link.as_str());
     let claims = [
         ("\"turn\":3", "\"turn\":2", "the turn of step"),
         ("\"path\":[{\"from\":1,\"to\":1}", "\"path\":[{\"from\":1,\"to\":2}", "its path"),
         (&format!("\"frontier\":[\"{}", &follows[..6]), "\"frontier\":[\"000000", "what follows"),
         (&format!("\"seq\":{},\"offset\"", base["seq"]), "\"seq\":7,\"offset\"", "the last event"),
+        (
+            &format!("\"steps\":{},", base["steps"]),
+            "\"steps\":99,",
+            "the number of its first steps",
+        ),
+        (&format!("\"offset\":{},", base["offset"]), "\"offset\":7,", "is no longer what it was"),
+        // To the end of the next line, whose hash is right.
+        (&place, &next, "the end in the journal"),
     ];
     for (was, is, found) in claims {
         claim(&env, 2, was, is);
         let output = segue(&env, &["replay", "2", "--verify", "--json"]);
         assert_eq!(output.status, 1, "{is}: {}", output.stdout);
         let told = crate::support::json(&output.stdout);
-        assert!(told["structure"].to_string().contains(found), "{is}: {told}");
+        let all = format!("{}{}", told["structure"], told["source"]);
+        assert!(all.contains(found), "{is}: {told}");
         fs::write(env.session_dir(2).unwrap().join("journal.jsonl"), &whole).unwrap();
         let _ = fs::remove_file(env.session_dir(2).unwrap().join("state.json"));
         let first = whole.split(|byte| *byte == b'\n').next().unwrap();
@@ -411,4 +432,85 @@ fn where_the_repository_has_moved_its_new_place_is_named() {
         assert_eq!(seen.lines().collect::<Vec<_>>(), files, "{args:?}");
     }
     assert!(!env.repo().exists());
+}
+
+#[test]
+fn what_nobody_has_worked_in_is_left_with_the_files_of_its_last_shared_step() {
+    let env = two_turns();
+    ok(&env, &["replay", "1", "--mode", "cache"]);
+    let after = ["a.txt", "b ü.txt"];
+    for (number, step) in [("3", "main"), ("4", "base"), ("5", "8")] {
+        ok(&env, &["fork", "2", "--from-step", step, "Go on", "--with", READER, "--worktree"]);
+        assert_eq!(read(&env, number).1, after, "{step}");
+    }
+    ok(&env, &["compare", "2", "--agents", READER, "--from-step", "main", "Go on"]);
+    assert_eq!(read(&env, "6").1, after);
+    // At an earlier step they are those of the end of that turn.
+    ok(&env, &["fork", "2", "--from-step", "4", "Go on", "--with", READER]);
+    assert_eq!(read(&env, "7").1, ["a.txt", "base.txt"]);
+    // What has left in the middle of a turn does not have the files of its end.
+    ok(&env, &["fork", "1", "--from-step", "7"]);
+    ok(&env, &["fork", "8", "Go on", "--with", READER, "--worktree"]);
+    assert_eq!(read(&env, "9").1, ["a.txt", "base.txt"]);
+    assert!(last_told(&env, 9).contains("as they were at the end of turn 1"));
+    let output = segue(&env, &["rewind", "8", "--turn", "2", "--dry-run"]);
+    assert!(output.stderr.contains("turn 2 has no checkpoint"), "{}", output.stderr);
+    ok(&env, &["rewind", "2", "--turn", "2", "--dry-run"]);
+}
+
+#[test]
+fn what_is_on_the_path_is_told_alike_everywhere() {
+    let env = two_turns();
+    ok(&env, &["rewind", "1", "--turn", "1"]);
+    ok(&env, &["handoff", "1", "--to", READER]);
+    let everywhere = |last: u64, behind: &[u64]| {
+        let steps = lines(&ok(&env, &["log", "1", "--steps", "--json"]).stdout);
+        let graph = json_of(&env, &["show", "1", "--graph", "--json"]);
+        for steps in [&steps[..], graph["nodes"].as_array().unwrap()] {
+            let left = steps.iter().filter(|step| step["left_behind"] == true);
+            let left: Vec<u64> = left.map(|step| step["index"].as_u64().unwrap()).collect();
+            assert_eq!(left, behind);
+        }
+        let refs = graph["refs"].as_array().unwrap();
+        let main = refs.iter().find(|one| one["name"] == "main").unwrap();
+        assert_eq!(main["index"], last, "{graph}");
+        let plan = json_of(&env, &["fork", "1", "--from-step", "main", "--dry-run", "--json"]);
+        assert_eq!(plan["step"], last, "{plan}");
+        let told = lines(&ok(&env, &["replay", "1", "--inspect", "--json"]).stdout);
+        assert_eq!(told.last().unwrap()["index"], last);
+        assert!(told.iter().all(|step| step["left_behind"] == false));
+    };
+    // Turn 2, the steps from 5 to 8, was left behind; the hand-off comes after turn 1.
+    everywhere(9, &[5, 6, 7, 8]);
+    let kind = lines(&ok(&env, &["log", "1", "--steps", "--json"]).stdout)[9]["kind"].clone();
+    assert_eq!(kind, "hand_off");
+}
+
+#[test]
+fn main_in_the_graph_is_where_one_can_go_on() {
+    let env = two_turns();
+    // Its process was killed while calls of its first reply had no answer.
+    let events = env.journal(1).unwrap();
+    let called = events.iter().position(|event| event["kind"] == "tool.returned").unwrap();
+    cut(&env, 1, called + 1);
+    let graph = json_of(&env, &["show", "1", "--graph", "--json"]);
+    assert_eq!(graph["nodes"].as_array().unwrap().len(), 3, "{graph}");
+    let refs = graph["refs"].as_array().unwrap();
+    let main = refs.iter().find(|one| one["name"] == "main").unwrap();
+    let plan = json_of(&env, &["fork", "1", "--from-step", "main", "--dry-run", "--json"]);
+    assert_eq!((&main["index"], &main["step"]), (&plan["step"], &plan["id"]), "{graph}");
+}
+
+#[test]
+fn an_agent_that_cannot_take_up_its_own_conversation_is_told_what_was_said() {
+    let (env, _) = scripted_in_git(DONE);
+    ok(&env, &["run", READER, "First thing"]);
+    ok(&env, &["resume", "1", "Second thing"]);
+    let told = fs::read_to_string(env.path("told.txt")).unwrap();
+    for part in ["First thing", "Done.", "Second thing"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    // Nobody can answer for it: that is refused, and nothing is made.
+    let words = ["only the native agent", "--mode rerun --agent exec:"];
+    refused(&env, &["replay", "1", "--mode", "cache", "--continue"], &words);
 }

@@ -58,6 +58,8 @@ mod picker;
 #[cfg(test)]
 mod replay;
 #[cfg(test)]
+mod replay_page;
+#[cfg(test)]
 mod resume;
 #[cfg(test)]
 mod rewind;

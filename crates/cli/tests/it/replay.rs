@@ -67,6 +67,7 @@ fn sealed(env: &TestEnv, of: u64) {
         workspace: state.workspace().unwrap().to_owned(),
         worktree: false,
         caps: state.caps,
+        proof: None,
         name: None,
         sealed: true,
         segue: "0".to_owned(),

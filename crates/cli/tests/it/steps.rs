@@ -5,6 +5,8 @@ use std::{fs, path::PathBuf};
 use segue_testkit::{env::TestEnv, model_server::Reply};
 use serde_json::Value;
 
+use crate::terminal::{SEGUE, Tmux};
+
 use crate::support::{
     ANTHROPIC, DONE, ask, git, journal_bytes, json, kinds, last_words, lines, plain,
     scripted_in_git, segue, serve, show, tree, two_turns,
@@ -251,6 +253,13 @@ fn two_sessions_are_compared_step_by_step_and_file_by_file() {
     insta::assert_snapshot!("diff", without_ids(&text));
     let text = plain(&env, &segue(&env, &["diff", "1", "2", "-y"]));
     insta::assert_snapshot!("diff_side_by_side", without_ids(&text));
+    // On a terminal nobody has to ask for that.
+    let terminal = Tmux::start(&env, &format!("{SEGUE} diff 1 2"), (120, 60));
+    let screen = terminal.sees("first difference: ");
+    let steps = text.lines().filter(|line| line.starts_with("≠ ") && line.contains(" │ "));
+    let beside = screen.lines().filter(|line| line.starts_with("≠ ") && line.contains(" │ "));
+    assert!(beside.count() > 0 && steps.count() > 0, "{screen}");
+    terminal.ends(0);
     // The files of both came to the same.
     assert_eq!(diff["files"]["same"], true);
     let at = workspace(&env, "2");
@@ -302,6 +311,19 @@ fn several_agents_get_the_same_task_in_the_same_state_and_one_is_accepted() {
     // The second time there is nothing to do.
     let said = done(&env, &["accept", "2", "--force"]);
     assert!(said.contains("are the same there already"), "{said}");
+}
+
+#[test]
+fn a_file_that_was_moved_is_taken_over_as_one() {
+    let (env, _) = scripted_in_git(DONE);
+    done(&env, &["run", "exec:echo Done.", "Do one"]);
+    done(&env, &["compare", "1", "--agents", "exec:mv base.txt moved.txt; echo Done."]);
+    let mut files = tree(&env.repo());
+    let said = done(&env, &["accept", "2", "--force"]);
+    assert!(said.contains("✓ 2 files of session 2"), "{said}");
+    let text = files.remove("base.txt").unwrap();
+    files.insert("moved.txt".to_owned(), text);
+    assert_eq!(tree(&env.repo()), files);
 }
 
 /// The numbers of all sessions that were ever made.

@@ -1,11 +1,12 @@
 //! Runs of every shape that the other implementation made: taken in, told again, as spans.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use segue_share::{
     foreign::{self, Format},
     tine::{Artifact, json::Value},
 };
+use segue_testkit::env::Output;
 
 use super::{Place, document, text};
 
@@ -144,4 +145,31 @@ fn what_may_not_be_resumed_is_refused_and_changes_nothing() {
     assert_eq!(refused.status, 2, "{}", refused.stderr);
     let out = text(&place.env.path("same.tine"));
     place.ours(&["export", &number, "-o", &out]);
+}
+
+#[test]
+fn what_the_page_says_that_is_typed_there_can_be_typed_there() {
+    let Some(place) = Place::empty() else { return };
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/coming-from/opentine.md");
+    let page = fs::read_to_string(page).unwrap();
+    let mut commands = 0;
+    for row in page.lines().filter(|line| line.starts_with("| `tine ")) {
+        let cell = row.split(" | ").next().unwrap();
+        let mut help = String::new();
+        for code in cell.split('`').skip(1).step_by(2) {
+            if let Some(call) = code.strip_prefix("tine ") {
+                let command = call.split_whitespace().next().unwrap();
+                let mut asked = place.env.any(place.tine.join("tine"));
+                let told = Output::of(asked.args([command, "--help"]).env("COLUMNS", "200"));
+                let told = told.unwrap();
+                assert_eq!(told.status, 0, "tine {command}: {}", told.stderr);
+                help = told.stdout;
+                commands += 1;
+            }
+            for flag in code.split_whitespace().filter(|word| word.starts_with("--")) {
+                assert!(help.contains(flag), "{row}: there is no {flag} in {help}");
+            }
+        }
+    }
+    assert!(commands > 16, "{commands}");
 }

@@ -29,10 +29,17 @@ fn gets_the_recorded_context(cli: Cli) {
     assert_eq!(output.status, 0, "{}", output.stderr);
 
     lab.start(lab.scenario().reply(Reply::text("Done once more.").sticky()));
+    // As the page has it: all of it in one line.
+    let file = lab.segue_home().join("by.tine").display().to_string();
     let rerun = ["replay", "1", "--mode", "rerun", "--agent", word(cli), "--prompt", "Once more"];
-    let output = segue(&lab, &rerun);
+    let output = segue(&lab, &[&rerun[..], &["--save", &file, "--compare"]].concat());
     assert_eq!(output.status, 0, "{}", output.stderr);
-    assert!(output.stdout.contains("Done once more."), "{}", output.stdout);
+    for part in ["Done once more.", "B did it again: ", "first difference: "] {
+        assert!(output.stdout.contains(part), "{part} is not in {}", output.stdout);
+    }
+    assert!(output.stderr.contains("written to "), "{}", output.stderr);
+    let verified = segue(&lab, &["verify", &file]);
+    assert_eq!(verified.status, 0, "{}", verified.stderr);
     let told = lab.turns()[0].texts().join("\n");
     for part in ["Please do the first", "Done with alpha.", "Once more"] {
         assert!(told.contains(part), "{part} is not in {told}");
@@ -112,17 +119,21 @@ fn left_and_done_again(cli: Cli, other: Cli) {
 }
 
 #[test]
-fn claude_and_codex_are_compared_on_the_same_task() {
+fn claude_codex_and_gemini_are_compared_on_the_same_task() {
     let Some(mut lab) = Lab::open(Cli::Claude) else { return };
     two_turns(&mut lab, Cli::Claude);
-    let both = [(Cli::Claude, "Claude is done."), (Cli::Codex, "Codex is done.")];
-    let scenario = both.into_iter().fold(lab.scenario(), |scenario, (cli, said)| {
+    let all = [
+        (Cli::Claude, "Claude is done."),
+        (Cli::Codex, "Codex is done."),
+        (Cli::Gemini, "Gemini is done."),
+    ];
+    let scenario = all.into_iter().fold(lab.scenario(), |scenario, (cli, said)| {
         scenario.reply(of(cli, Reply::text(said).sticky()))
     });
     lab.start(scenario);
-    let output = segue(&lab, &["compare", "1", "--agents", "claude,codex"]);
+    let output = segue(&lab, &["compare", "1", "--agents", "claude,codex,gemini"]);
     assert_eq!(output.status, 0, "{}", output.stderr);
-    for (number, (cli, said)) in ["2", "3"].into_iter().zip(both) {
+    for (number, (cli, said)) in ["2", "3", "4"].into_iter().zip(all) {
         let told = asked_by(&lab, cli)[0].texts().join("\n");
         assert!(told.contains("Please do the first") && !told.contains("Done with"), "{told}");
         assert!(files(&lab, number).is_empty());

@@ -21,23 +21,22 @@ pub struct Run {
 pub struct Branches {
     places: HashMap<StepId, u64>,
     runs: Vec<Run>,
-    /// The last step of each turn.
-    ends: Vec<(u32, u64)>,
+    kept: Vec<(u64, u64)>,
 }
 
 /// The runs of a session, and which steps the conversation consists of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path {
     pub runs: Vec<Run>,
-    /// The last step of the conversation.
+    /// The step at which the conversation goes on.
     pub tip: Option<u64>,
-    /// The parts that belong to it, the last one first.
+    /// The parts that belong to it, from the first on.
     kept: Vec<(u64, u64)>,
 }
 
 impl Branches {
-    /// One more step.
-    pub fn offer(&mut self, step: &Step) {
+    /// One more step, and whether the conversation still has it.
+    pub fn offer(&mut self, step: &Step, kept: bool) {
         let after = step.parents.iter().filter_map(|id| self.places.get(id)).max().copied();
         // The other answers to one reply follow from that reply, and belong beside the first.
         let goes_on = step.batch > 1 || after.is_some_and(|after| after + 1 == step.index);
@@ -47,34 +46,17 @@ impl Branches {
         }
         // Of two steps with one id, the later one is where the conversation was last.
         self.places.insert(step.id, step.index);
-        match self.ends.last_mut() {
-            _ if step.turn == 0 => {}
-            Some((turn, end)) if *turn == step.turn => *end = step.index,
-            _ => self.ends.push((step.turn, step.index)),
+        match self.kept.last_mut() {
+            _ if !kept => {}
+            Some((_, to)) if *to + 1 == step.index => *to = step.index,
+            _ => self.kept.push((step.index, step.index)),
         }
     }
 
-    /// The path to the end of the conversation, whose last turn this is.
+    /// The path, which goes on at this step.
     #[must_use]
-    pub fn finish(self, last_turn: u32) -> Path {
-        let newest = self.ends.iter().map(|(turn, _)| *turn).max().unwrap_or(0);
-        let last = self.runs.last().map(|run| run.to);
-        let tip = match last_turn < newest {
-            false => last,
-            // It was rewound, and nothing has happened since.
-            true => {
-                let ends = self.ends.iter().rev();
-                ends.copied().find(|(turn, _)| *turn <= last_turn).map(|(_, end)| end)
-            }
-        };
-        let (mut kept, mut at) = (Vec::new(), tip);
-        while let Some(to) = at {
-            let run = self.runs.iter().rev().find(|run| (run.from..=run.to).contains(&to));
-            let Some(run) = run else { break };
-            kept.push((run.from, to));
-            at = run.after;
-        }
-        Path { runs: self.runs, tip, kept }
+    pub fn finish(self, tip: Option<u64>) -> Path {
+        Path { runs: self.runs, tip, kept: self.kept }
     }
 }
 

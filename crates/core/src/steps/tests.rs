@@ -178,7 +178,9 @@ fn a_step_is_meant_by_its_index_its_id_or_a_beginning_that_is_one_steps_alone() 
     let steps = two_calls("go");
     let find = |word: &str| {
         let mut search = Search::new(word);
-        steps.iter().for_each(|step| search.offer(step.index, step.id, || step.index));
+        steps
+            .iter()
+            .for_each(|step| search.offer(step.index, step.id, Worth::default(), || step.index));
         search.finish()
     };
     assert_eq!(find("0"), Ok(0));
@@ -194,8 +196,8 @@ fn a_step_is_meant_by_its_index_its_id_or_a_beginning_that_is_one_steps_alone() 
     // Digits are a number; where there is no such step, they are how an id begins.
     let digits = |word: &str| {
         let mut search = Search::new(word);
-        search.offer(0, StepId::from_bytes([0x12; 32]), || 0);
-        search.offer(1, StepId::from_bytes([0x34; 32]), || 1);
+        search.offer(0, StepId::from_bytes([0x12; 32]), Worth::default(), || 0);
+        search.offer(1, StepId::from_bytes([0x34; 32]), Worth::default(), || 1);
         search.finish()
     };
     assert_eq!((digits("1"), digits("3434"), digits("12121212")), (Ok(1), Ok(1), Ok(0)));
@@ -204,9 +206,16 @@ fn a_step_is_meant_by_its_index_its_id_or_a_beginning_that_is_one_steps_alone() 
 
     let mut search = Search::new("a");
     let (one, two) = (StepId::from_bytes([0xab; 32]), StepId::from_bytes([0xac; 32]));
-    search.offer(0, one, || ());
-    search.offer(1, one, || ());
-    assert_eq!(search.clone().finish(), Ok(()));
-    search.offer(2, two, || ());
-    assert!(matches!(search.finish(), Err(NoStep::Several { .. })));
+    let mut offer = |index, id, on_path, whole| {
+        search.offer(index, id, Worth { on_path, whole }, || index);
+        search.clone().finish()
+    };
+    assert_eq!(offer(0, one, false, true), Ok(0));
+    // Of those with one id, the last one that the conversation has and that is whole.
+    assert_eq!(offer(1, one, true, false), Ok(1));
+    assert_eq!(offer(2, one, true, true), Ok(2));
+    assert_eq!(offer(3, one, true, true), Ok(3));
+    assert_eq!(offer(4, one, true, false), Ok(3));
+    assert_eq!(offer(5, one, false, true), Ok(3));
+    assert!(matches!(offer(6, two, true, true), Err(NoStep::Several { .. })));
 }

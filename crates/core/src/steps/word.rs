@@ -12,9 +12,17 @@ pub struct Search<T> {
     index: Option<u64>,
     /// The one with that number, which is meant before all others.
     numbered: Option<T>,
-    found: Option<(StepId, T)>,
+    found: Option<(StepId, Worth, T)>,
     second: Option<StepId>,
     last: Option<u64>,
+}
+
+/// Which of several steps with one id is meant: one that the conversation still has before one that
+/// it has left behind, then one after which nothing is under way, then the last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Worth {
+    pub on_path: bool,
+    pub whole: bool,
 }
 
 /// Why no step is meant.
@@ -48,7 +56,7 @@ impl<T> Search<T> {
     }
 
     /// One more step. What is known of it is kept where it is the one.
-    pub fn offer(&mut self, index: u64, id: StepId, known: impl FnOnce() -> T) {
+    pub fn offer(&mut self, index: u64, id: StepId, worth: Worth, known: impl FnOnce() -> T) {
         self.last = Some(index);
         if self.index == Some(index) {
             self.numbered = Some(known());
@@ -58,8 +66,9 @@ impl<T> Search<T> {
         let fits = self.word.len() >= least && id.begins_with(&self.word);
         match &self.found {
             _ if !fits => {}
-            None => self.found = Some((id, known())),
-            Some((first, _)) if *first != id => self.second = self.second.or(Some(id)),
+            None => self.found = Some((id, worth, known())),
+            Some((first, ..)) if *first != id => self.second = self.second.or(Some(id)),
+            Some((_, best, _)) if worth >= *best => self.found = Some((id, worth, known())),
             Some(_) => {}
         }
     }
@@ -72,11 +81,11 @@ impl<T> Search<T> {
             return Ok(known);
         }
         match (found, index, second) {
-            (Some((first, _)), _, Some(second)) => {
+            (Some((first, ..)), _, Some(second)) => {
                 let (first, second) = (first.short(), second.short());
                 Err(NoStep::Several { word, first, second })
             }
-            (Some((_, known)), ..) => Ok(known),
+            (Some((.., known)), ..) => Ok(known),
             (None, Some(index), _) => Err(NoStep::Beyond { index, last }),
             (None, None, _) => Err(NoStep::Unknown { word }),
         }

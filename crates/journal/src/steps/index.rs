@@ -15,12 +15,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use segue_core::steps::{Step, StepId, StepKind};
+use segue_core::{
+    identity::Base,
+    steps::{Step, StepId, StepKind},
+};
 
 use super::Landmark;
 use crate::{
     disk::{Disk, DiskFile, parent},
-    line::Link,
+    line::{Link, decode},
     scan::Position,
     snapshot::last_line,
 };
@@ -141,6 +144,40 @@ impl Index {
 }
 
 impl Index {
+    /// Whether its step there is the one that another session begins with.
+    pub(super) fn ends_as(&self, base: &Base) -> bool {
+        let last = base.steps.checked_sub(1).filter(|last| (self.first..self.end()).contains(last));
+        let last = last.and_then(|last| self.read(last, 1)?.pop());
+        last.is_some_and(|last| last.end == base.offset && base.frontier.contains(&last.id))
+    }
+
+    /// The part of it up to the last end of a turn before this place of the journal, and where that part
+    /// ends.
+    pub(super) fn cut(mut self, end: u64, journal: &dyn DiskFile) -> Option<(Self, Position)> {
+        let (mut low, mut high) = (self.first, self.end());
+        // The last step that ends before the place: their ends stand in their order.
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.read(middle, 1)?.first()?.end <= end {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        while low > self.first {
+            let last = self.read(low - 1, 1)?.pop()?;
+            if last.turn_end && last.end < end {
+                let mut line = last_line(journal, last.end)?;
+                let (offset, link) = (last.end, Link::to(&line));
+                line.push(b'\n');
+                let seq = decode(&line).ok()?.event.seq;
+                self.count = low - self.first;
+                return Some((self, Position { offset, seq, link, synced: 0, version: 0 }));
+            }
+            low -= 1;
+        }
+        None
+    }
+
     fn append(&mut self, records: &[u8]) -> io::Result<()> {
         self.file.write_all(records)?;
         self.count += (records.len() / RECORD) as u64;
@@ -169,7 +206,7 @@ pub(super) struct Growing<'a> {
     settled: usize,
     at: Option<Position>,
     draft: Option<Draft>,
-    /// It can't be written: all is held.
+    /// It can't be written, or is not to be: all is held.
     refused: bool,
 }
 
@@ -185,9 +222,10 @@ impl<'a> Growing<'a> {
         path: &'a Path,
         first: u64,
         before: Option<&'a Index>,
+        kept: bool,
     ) -> Self {
         let (held, settled, at) = (Vec::new(), 0, None);
-        Self { disk, path, before, first, held, settled, at, draft: None, refused: false }
+        Self { disk, path, before, first, held, settled, at, draft: None, refused: !kept }
     }
 
     pub(super) fn add(&mut self, mark: Landmark) {

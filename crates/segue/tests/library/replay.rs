@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use segue::{Agent, At, Error, How, Mode, Run, Secret, Settings, Status};
+use segue::{Agent, At, Caps, Error, How, Mode, Run, Secret, Settings, Status};
 use segue_testkit::model_server::{ModelServer, Request, Scenario};
 
 use crate::support::{Place, WRITER};
@@ -144,6 +144,7 @@ fn what_is_only_to_be_looked_at_is_done_again_by_somebody() {
         workspace: repo,
         worktree: false,
         caps: Default::default(),
+        proof: None,
         name: None,
         sealed: true,
         segue: "test".into(),
@@ -233,4 +234,72 @@ fn a_fork_costs_the_same_however_long_the_run_is() {
     assert_eq!(journal(&long), before);
     // It waits, and whoever goes on has all of it.
     assert_eq!(other.status().unwrap(), Status::Rewound);
+}
+
+#[test]
+fn an_agents_own_proof_goes_with_it_wherever_it_works() {
+    let place = Place::with_git();
+    let run = place.agent(WRITER).proof("test -f first.txt").run("Write.").wait().unwrap();
+    let proof = |run: &Run| run.state().identity.as_ref().unwrap().proof.clone();
+    let own = place.agent(WRITER).proof("test -d .");
+    let none = place.agent(WRITER);
+    for (agent, expected) in [(&own, "test -d ."), (&none, "test -f first.txt")] {
+        let made = [
+            agent.resume(&run, At::Last, "Go on."),
+            agent.rerun(&run, At::Last, None),
+            agent.replay(&run, Mode::Rerun),
+            agent.replay(&run, Mode::Continue),
+        ];
+        for work in made {
+            assert_eq!(proof(&work.wait().unwrap()).as_deref(), Some(expected));
+        }
+    }
+}
+
+#[test]
+fn only_what_the_native_agent_did_alone_is_answered_from_its_recording() {
+    let place = Place::with_git();
+    let agent = place.agent(WRITER);
+    let run = agent.run("Write.").wait().unwrap();
+    assert_eq!(run.manifest().unwrap().replay, [Mode::Cache, Mode::Rerun, Mode::Continue]);
+    let other = place.here(Agent::vendor("exec:echo Done.")).run("Write.").wait().unwrap();
+    assert_eq!(other.manifest().unwrap().replay, [Mode::Cache, Mode::Rerun]);
+    let count = place.runs().all().unwrap().len();
+    let by = |work: segue::Work| match work.wait() {
+        Err(Error::Unanswerable { by }) => by,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(by(agent.replay(&other, Mode::Continue)), "exec:echo Done.");
+    let vendor = place.here(Agent::vendor("codex"));
+    assert_eq!(by(vendor.replay(&run, Mode::Continue)), "codex");
+    assert_eq!(place.runs().all().unwrap().len(), count, "nothing was made");
+}
+
+/// Asks twice for the same, and gets the same twice: two steps with one id.
+const TWICE: &str = r#"
+[[reply]]
+text = "I look twice."
+tools = [
+    { name = "read_file", input = { path = "first.txt" } },
+    { name = "read_file", input = { path = "first.txt" } },
+]
+
+[[reply]]
+text = "As you say."
+repeat = true
+"#;
+
+#[test]
+fn a_run_that_ends_after_two_answers_that_are_the_same_is_resumed_by_its_refs() {
+    let place = Place::with_git();
+    let one_step = Caps { steps: Some(1), ..Caps::default() };
+    let run = match place.agent(TWICE).caps(one_step).run("Look.").wait() {
+        Err(Error::Stopped { run, .. }) => *run,
+        other => panic!("{other:?}"),
+    };
+    let all = ids(&run);
+    assert_eq!((all.len(), &all[2]), (4, &all[3]));
+    let refs = run.refs().unwrap();
+    let resumed = place.agent(WRITER).resume(&run, refs.get("main"), "Go on.").wait().unwrap();
+    assert_eq!(ids(&resumed)[..4], all);
 }

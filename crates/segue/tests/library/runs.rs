@@ -170,6 +170,7 @@ fn what_is_made_to_be_looked_at_is_not_resumed() {
         workspace: place.repo(),
         worktree: false,
         caps: Default::default(),
+        proof: None,
         name: None,
         sealed: true,
         segue: "test".into(),
@@ -235,4 +236,16 @@ fn a_home_is_found_as_the_program_finds_it() {
     assert_eq!(Runs::dir_for(None, &below), Some(place.repo().join(".segue")));
     let named = Runs::dir_for(Some("mine".as_ref()), &below);
     assert_eq!(named, Some(below.join("mine")));
+}
+
+#[test]
+fn a_word_means_a_run_whatever_file_is_called_so() {
+    let place = Place::new();
+    let run = place.agent(WRITER).run("Write.").wait().unwrap();
+    run.save(place.path("x.tine")).unwrap();
+    let file = place.path("1");
+    std::fs::rename(place.path("x.tine"), &file).unwrap();
+    // Not even by a path of its own: its name does not say that a run is in it.
+    assert!(matches!(place.runs().load(&file), Err(Error::NoRun { .. })));
+    assert_eq!(place.runs().all().unwrap().len(), 1);
 }

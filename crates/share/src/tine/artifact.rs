@@ -175,9 +175,9 @@ impl Artifact {
     }
 
     /// The bytes of a file that every reader takes. One that none takes is not written.
-    pub(crate) fn file(&self, codec: Codec) -> Result<Vec<u8>, BadArtifact> {
+    pub(crate) fn file(&self, codec: Codec, most: usize) -> Result<Vec<u8>, BadArtifact> {
         let content = pretty(&Value::Map(self.source.clone()));
-        can_be_read(content.as_bytes(), wrap::MAX_BYTES)?;
+        can_be_read(content.as_bytes(), most)?;
         Ok(wrap::wrap(content.as_bytes(), codec))
     }
 

@@ -279,10 +279,12 @@ fn verify_ed25519(
     trust: Option<&Trust>,
 ) -> (State, &'static str) {
     let malformed = (State::Error, "the public key is not one");
+    let weak = (State::Error, "the public key is one that anybody can sign for");
     let Some(embedded) = embedded.and_then(|key| unhex(key, 64)) else { return malformed };
     let good = match trust {
         Some(Trust::Public(key)) => match thirty_two(key) {
-            Some(key) if key[..] != embedded[..] && !is_weak(&key) => {
+            Some(key) if is_weak(&key) => return weak,
+            Some(key) if key[..] != embedded[..] => {
                 return (State::Mismatch, "it was signed with another key than the trusted one");
             }
             Some(_) => State::Verified,
@@ -292,7 +294,7 @@ fn verify_ed25519(
         _ => return (State::NoKey, "it is signed with a key, and no public key was given"),
     };
     if is_weak(&embedded) {
-        return (State::Error, "the public key is one that anybody can sign for");
+        return weak;
     }
     match UnparsedPublicKey::new(&ED25519, &embedded).verify(message, value) {
         Ok(()) => (good, "ok"),

@@ -50,7 +50,7 @@ impl Lanes {
             follow.extend(run_of(path, joint).filter(|run| joint < run.to).map(|_| joint + 1));
             follow.sort_unstable();
             let on = match path.has(joint) {
-                true => follow.iter().copied().find(|&step| path.has(step)),
+                true => follow.iter().copied().rfind(|&step| path.has(step)),
                 false => follow.last().copied(),
             };
             next.insert(joint, on);

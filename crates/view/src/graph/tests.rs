@@ -26,6 +26,11 @@ fn steps() -> Vec<Step> {
     ]
 }
 
+/// Each with whether it belongs to one of these turns.
+fn kept(steps: &[Step], turns: &[u32]) -> Vec<(Step, bool)> {
+    steps.iter().map(|step| (step.clone(), turns.contains(&step.turn))).collect()
+}
+
 fn fork(n: u128, number: Option<u64>, how: How, mode: Option<Mode>, steps: u64) -> Fork {
     let name = (n == 1).then(|| "other-way".to_owned());
     Fork { id: session(n), number, name, how, mode, steps }
@@ -49,7 +54,7 @@ fn text(graph: &Graph, width: usize) -> String {
 
 #[test]
 fn what_was_left_behind_stands_beside_the_conversation() {
-    let graph = Graph::new("#7".to_owned(), &steps(), 3, None, &forks());
+    let graph = Graph::new("#7".to_owned(), &kept(&steps(), &[1, 3]), Some(8), None, &forks());
     insta::assert_snapshot!(text(&graph, 100));
     let edges: Vec<_> = graph.edges.iter().filter(|(_, to)| [4, 7].contains(to)).collect();
     assert_eq!(edges, [&(2, 4), &(3, 4), &(4, 7)]);
@@ -57,7 +62,7 @@ fn what_was_left_behind_stands_beside_the_conversation() {
 
 #[test]
 fn names_are_those_that_a_step_is_asked_for_by() {
-    let graph = Graph::new("#7".to_owned(), &steps(), 3, None, &forks());
+    let graph = Graph::new("#7".to_owned(), &kept(&steps(), &[1, 3]), Some(8), None, &forks());
     let named = graph.refs.iter().filter(|one| one.kind != RefKind::Turn);
     let named: Vec<(String, u64)> = named.map(|one| (one.name.clone(), one.index)).collect();
     let fourth = format!("fork/{}", session(4));
@@ -69,7 +74,7 @@ fn names_are_those_that_a_step_is_asked_for_by() {
 
 #[test]
 fn a_session_that_was_rewound_ends_where_it_went_back_to() {
-    let graph = Graph::new("#7".to_owned(), &steps()[..7], 1, None, &[]);
+    let graph = Graph::new("#7".to_owned(), &kept(&steps()[..7], &[1]), Some(4), None, &[]);
     let main = graph.refs.iter().find(|one| one.kind == RefKind::Main).unwrap();
     assert_eq!(main.index, 4);
     let behind: Vec<u64> =
@@ -87,7 +92,8 @@ fn a_fork_says_what_it_begins_with() {
         steps,
     };
     let head = |begins: Begins| {
-        let graph = Graph::new("#9".to_owned(), &steps()[..5], 1, Some(begins), &[]);
+        let graph =
+            Graph::new("#9".to_owned(), &kept(&steps()[..5], &[1]), Some(4), Some(begins), &[]);
         let names = graph.refs.iter().map(|one| (one.name.clone(), one.index));
         let names = names.filter(|(name, _)| !name.starts_with("turn")).collect::<Vec<_>>();
         (text(&graph, 100).lines().nth(1).unwrap().to_owned(), names)

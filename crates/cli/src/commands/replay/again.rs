@@ -1,16 +1,9 @@
 //! `segue replay --mode cache --continue`: the native agent runs again from the start, answered from
 //! the recording as long as it asks the same, and live from there on.
 
-use segue::plan::model_of;
-use segue_core::{
-    Body, Exit,
-    identity::{How, Lineage, LoopKind, Mode, Recording},
-};
-use segue_journal::{Session, home::NewSession};
-use segue_loops::{
-    branch::{self, With},
-    keep::Keeper,
-};
+use segue::{Run, plan::By};
+use segue_core::Exit;
+use segue_journal::Session;
 use segue_view::select::Found;
 
 use super::{
@@ -20,7 +13,6 @@ use super::{
 use crate::{
     commands::{
         diff,
-        fork::branch_error,
         go_on::say_plan,
         place,
         run::{Begin, Manner, check_free, check_git, launch_numbered},
@@ -33,52 +25,36 @@ use crate::{
 pub(super) fn run(
     context: &Context,
     args: &Args,
-    session: &Session,
+    session: Session,
     found: &Found,
 ) -> CommandResult {
     let selector = found.selector();
-    check(session, &selector)?;
-    // Without a step there is nothing that could answer, and everything would be live.
-    branch::base_of(session, None).map_err(|error| branch_error(error, &selector))?;
     let save = Save::parse(context, args.save.as_deref(), args.force)?;
     check_free(context, save.name())?;
     let config = context.config()?;
-    let place = place::find(context, session, args.dir.as_deref())?;
+    let place = place::find(context, &session, args.dir.as_deref())?;
     check_git(&place.dir)?;
-    let keeper = Keeper::new(session, &place.dir, config.checkpoints());
-    let files = branch::before_all(session, &keeper);
-    let prompt = prompt(session, args.prompt.as_deref())?;
-    say_what(context, args, &selector, files.is_some(), &prompt);
-    let state = session.state();
-    let model = args.model.as_deref().or_else(|| model_of(state, NATIVE));
+    let run = Run::of(&context.runs()?, session, found.number);
+    let wrong = |error: segue::Error| match error {
+        segue::Error::Unanswerable { by } => unanswerable(&selector, &by),
+        error => CommandError::from(error).about(&selector),
+    };
+    let mut plan = run.plan_again(args.prompt.as_deref(), place.dir).map_err(wrong)?;
+    plan.same_model = args.model.is_some();
+    plan.stop_at_drift = args.stop_at_drift;
+    say_what(context, args, &selector, plan.files.is_some(), &plan.prompt);
+    let model = args.model.as_deref().or_else(|| run.model_of(NATIVE));
     let wishes = Wishes { model, permission: args.permission, fresh: false };
     let (model, worker) = hire(context, &config, NATIVE, wishes)?;
-    let unreadable = || CommandError::failed(format!("session {selector} can't be read"));
-    let identity = state.identity.as_ref().ok_or_else(unreadable)?;
-    let with = With {
+    let by = By {
         agent: NATIVE.to_owned(),
         model,
-        permission: args.permission.unwrap_or_else(|| state.permission()),
-        prompt,
-        workspace: place.dir,
-        worktree: true,
-        caps: state.caps.overridden_by(args.caps.caps()),
+        permission: args.permission,
+        caps: run.state().caps.overridden_by(args.caps.caps()),
+        proof: None,
         name: save.name().map(str::to_owned),
-        sealed: false,
-        segue: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    let recording = Recording {
-        same_model: args.model.is_some(),
-        stop_at_drift: args.stop_at_drift,
-        ..session.recording()
-    };
-    let lineage = Lineage {
-        recording: Some(recording),
-        mode: Some(Mode::Continue),
-        files,
-        ..Lineage::new(session.id(), How::Replayed)
-    };
-    let new = NewSession { lineage: Some(lineage), ..with.session(identity) };
+    let new = plan.session(&run, by).map_err(wrong)?;
     let (manner, begin) = (Manner::default(), Begin::default());
     let (exit, number) = launch_numbered(context, &config, new, worker, manner, begin)?;
     if let Some(file) = save::write(context, &save, &number.to_string())?
@@ -94,49 +70,20 @@ pub(super) fn run(
 }
 
 /// Only what the native agent alone has done can be done again like this.
-fn check(session: &Session, selector: &str) -> Result<(), CommandError> {
-    let state = session.state();
-    let first = state.identity.as_ref().map_or("", |identity| identity.agent.as_str());
-    let others = state.vendors.iter().map(|known| known.agent.as_str());
-    let other = [first, state.agent()].into_iter().chain(others).find(|agent| *agent != NATIVE);
-    if let Some(other) = other {
-        let message = format!(
-            "session {selector} is by {other}: only the native agent can be answered from a recording"
-        );
-        return Err(CommandError::usage(message)
-            .hint(format!("do it again: segue replay {selector} --mode rerun --agent {other}")));
-    }
-    match state.identity.as_ref().map(|identity| identity.loop_kind) {
-        Some(LoopKind::Pair) => {
-            let message = format!("session {selector} has reviewers, who can't be answered for");
-            Err(CommandError::usage(message).hint(format!(
-                "do it again: segue replay {selector} --mode rerun --agent {NATIVE}"
-            )))
+fn unanswerable(selector: &str, by: &str) -> CommandError {
+    let (message, agent) = match by {
+        "reviewers" => {
+            (format!("session {selector} has reviewers, who can't be answered for"), NATIVE)
         }
-        _ => Ok(()),
-    }
-}
-
-/// What is asked first: as it is recorded, unless a person asks something else.
-fn prompt(session: &Session, named: Option<&str>) -> Result<String, CommandError> {
-    if let Some(prompt) = named {
-        return match prompt.trim().is_empty() {
-            true => Err(CommandError::usage("the prompt is empty")),
-            false => Ok(prompt.to_owned()),
-        };
-    }
-    let mut first = None;
-    if let Some(span) = session.state().path().first() {
-        session.turn(span.from, |event| {
-            if let (Body::TurnStarted(started), None) = (&event.body, &first) {
-                first = Some(started.prompt.clone());
-            }
-            Ok(())
-        })?;
-    }
-    let unreadable = || CommandError::failed("the session can't be read");
-    let identity = session.state().identity.as_ref().ok_or_else(unreadable)?;
-    Ok(session.text(first.as_ref().unwrap_or(&identity.prompt))?)
+        other => (
+            format!(
+                "session {selector} is by {other}: only the native agent can be answered from a recording"
+            ),
+            other,
+        ),
+    };
+    CommandError::usage(message)
+        .hint(format!("do it again: segue replay {selector} --mode rerun --agent {agent}"))
 }
 
 fn say_what(context: &Context, args: &Args, selector: &str, kept: bool, prompt: &str) {

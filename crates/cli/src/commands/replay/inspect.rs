@@ -1,8 +1,9 @@
 //! `segue replay --inspect`, `--dry-run` and `--verify`: looking, and making nothing.
 
+use segue::Run;
 use segue_core::Exit;
 use segue_journal::Session;
-use segue_loops::{branch, reproduce};
+use segue_loops::branch;
 use segue_view::{
     select::Found,
     steps::{StepJson, StepList},
@@ -34,10 +35,13 @@ pub(super) fn run(
         print(&list.head());
     }
     let (mut reused, mut last) = (0, None);
-    session.closure(&base, |step| {
+    session.told(|step, mark| {
+        if !mark.is_of(&base) {
+            return;
+        }
         reused += 1;
         last = Some((step.index, step.id));
-        let left_behind = step.turn > 0 && !session.state().on_path(step.turn);
+        let left_behind = !session.state().on_path(mark.turn);
         match context.json {
             true => {
                 print(&serde_json::to_string(&StepJson::of(&step, left_behind)).unwrap_or_default())
@@ -53,8 +57,10 @@ pub(super) fn run(
 }
 
 /// Derives everything again.
-pub(super) fn verify(context: &Context, session: &Session, selector: &str) -> CommandResult {
-    let found = reproduce::check(session)?;
+pub(super) fn verify(context: &Context, session: Session, found: &Found) -> CommandResult {
+    let selector = found.selector();
+    let run = Run::of(&context.runs()?, session, found.number);
+    let found = run.verify().map_err(|error| CommandError::from(error).about(&selector))?;
     if context.json {
         context.print_json(&json!({
             "session": selector,
@@ -90,8 +96,8 @@ pub(super) fn verify(context: &Context, session: &Session, selector: &str) -> Co
     if let Some(damaged) = found.damaged {
         // Whatever it begins with is looked at by its own name.
         let other = context.find(Some(&damaged.to_string())).ok();
-        let named = other.filter(|_| damaged != session.id()).map(|other| other.selector());
-        error = error.hint(format!("segue verify {}", named.as_deref().unwrap_or(selector)));
+        let named = other.filter(|_| damaged != run.id()).map(|other| other.selector());
+        error = error.hint(format!("segue verify {}", named.as_deref().unwrap_or(&selector)));
     }
     Err(error)
 }

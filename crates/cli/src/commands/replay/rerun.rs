@@ -55,6 +55,7 @@ pub(super) fn run(
         model,
         permission: args.permission,
         caps: config.caps().overridden_by(args.caps.caps()),
+        proof: None,
         name: save.name().map(str::to_owned),
     };
     let new = plan.session(&run, by).map_err(wrong)?;

@@ -245,6 +245,8 @@ fn a_key_that_anybody_can_sign_for_is_no_key() {
         });
         assert_eq!(state(&forged, &Trust::Embedded), State::Error, "{}", hex(&key));
         assert_eq!(state(&forged, &Trust::Public(key.to_vec())), State::Error, "{}", hex(&key));
+        // Whoever trusts one trusts nobody, whatever a file was signed with.
+        assert_eq!(state(&signed, &Trust::Public(key.to_vec())), State::Error, "{}", hex(&key));
     }
     assert!(!is_weak(&thirty_two(PUBLIC.as_bytes()).unwrap()));
 }
