@@ -424,8 +424,8 @@ fn what_was_changed_in_a_task_that_was_removed_is_no_part_of_the_next() {
 #[test]
 fn a_verdict_on_work_that_the_journal_has_lost_is_not_one_on_what_came_after() {
     let env = list(1);
-    let worker = work(1, "one");
-    assert_eq!(run(&env, &worker, &(reject(1, 1) + &limited(1)), &[]).status, 3);
+    let worker = work(1, "one") + &limited(1);
+    assert_eq!(run(&env, &worker, &reject(1, 1), &[]).status, 3);
     let dir = env.session_dir(1).unwrap();
     let journal = dir.join("journal.jsonl");
     // In the middle of the turn that was rejected: it ends otherwise than before.
