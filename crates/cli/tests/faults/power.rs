@@ -72,12 +72,20 @@ fn traced(env: &TestEnv, args: &[String], status: i32) -> Vec<String> {
     String::from_utf8_lossy(&trace).lines().map(str::to_owned).collect()
 }
 
-/// Where an object gets its name; it was synced under another one before.
+/// Where an object gets its name. It was synced under another one before, by itself or, as git does it
+/// with several, by one sync for all that are in a directory of their own.
 fn object(trace: &[String], id: &str) -> usize {
-    let named = first(trace, 0, &["objects/", &id[2..]]);
-    let before = trace[named].split_once("tmp_obj_").expect("a new file").1;
-    let before: String = before.chars().take_while(char::is_ascii_alphanumeric).collect();
-    let synced = first(trace, 0, &["sync(", &format!("tmp_obj_{before}")]);
+    let named = first(trace, 0, &[&format!(".git/objects/{}/{}", &id[..2], &id[2..])]);
+    let word = |start: &str| {
+        let (_, rest) = trace[named].split_once(start)?;
+        let end = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+        Some(format!("{start}{}", rest.split(end).next()?))
+    };
+    let synced = match word("tmp_objdir-bulk-fsync-") {
+        Some(several) => format!("{several}/bulk_fsync"),
+        None => word("tmp_obj_").expect("a new file"),
+    };
+    let synced = first(trace, 0, &["sync(", &synced]);
     assert!(synced < named, "{id}: {synced} {named}");
     named
 }
