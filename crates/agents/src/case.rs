@@ -164,6 +164,13 @@ mod tests {
     }
 
     #[test]
+    fn the_words_of_tilth_are_understood() {
+        let theirs = CASE.replace("met_by", "addressed_by").replace("doubts", "uncertainties");
+        assert_ne!(theirs, CASE);
+        assert_eq!(from_tool_input(&theirs), from_tool_input(CASE));
+    }
+
+    #[test]
     fn only_the_closing_block_counts_and_the_example_is_none() {
         let block = format!("All done.\n```segue\n{CASE}\n```");
         assert_eq!(closing_block(&block).map(|case| case.via), Some(Via::Block));

@@ -193,6 +193,14 @@ mod tests {
     const FAIL: &str = r#"{"verdict":"fail","category":"tests","concern":"none","evidence":"a.rs","next_step":"write one"}"#;
 
     #[test]
+    fn the_words_of_tilth_are_understood() {
+        let theirs = FAIL.replace("category", "rejection_category").replace("fail", "reject");
+        assert_ne!(theirs, FAIL);
+        assert_eq!(from_tool_input(&theirs), from_tool_input(FAIL));
+        assert_eq!(from_tool_input(FAIL).unwrap().concerns[0].category, "tests");
+    }
+
+    #[test]
     fn a_tool_call_is_read_and_what_is_wrong_is_told() {
         let pass = from_tool_input(r#"{"verdict":"pass","summary":"fine","concern":null}"#);
         let pass = pass.unwrap();

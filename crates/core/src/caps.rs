@@ -144,7 +144,7 @@ impl Caps {
     #[must_use]
     pub fn against(&self, cause: Cause, state: &State, now: Timestamp) -> Option<Cap> {
         let counts =
-            state.terms().is_some() && cause.is_another_attempt() && cause != Cause::Person;
+            state.terms().is_some() && state.begins_attempt(cause) && cause != Cause::Person;
         if counts && self.iterations.is_some_and(|cap| state.review.attempt() >= cap) {
             return Some(Cap::Iterations);
         }

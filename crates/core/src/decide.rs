@@ -139,9 +139,13 @@ fn no_case(state: &State) -> bool {
 
 /// What comes after the proof: the reviewers, where there are any.
 fn judged(state: &State) -> Next {
+    let waiting = |name| state.bridge.waiting_for(name).any(|one| one.message.from == PERSON);
+    let said = !state.is_part() && waiting(state.worker());
     let passed = match (state.terms(), state.round()) {
         (None, _) => true,
         (Some(terms), _) if terms.reviewers.is_empty() => true,
+        // What a person has to say to a task comes before it is judged: with its commit it is done.
+        (Some(_), None) if said && state.tasks.is_some() => return Next::MessageTurn,
         (Some(_), None) => return Next::StartReview,
         (Some(terms), Some(round)) => {
             if round.empty {
@@ -153,16 +157,12 @@ fn judged(state: &State) -> Next {
             round.passes(terms)
         }
     };
-    let waiting = |name| state.bridge.waiting_for(name).any(|one| one.message.from == PERSON);
-    let said = !state.is_part() && waiting(state.worker());
     let lands = state.terms().is_some() && lacks(state, state.last_turn());
     match passed {
         false => Next::ReviewTurn,
-        // What passed is kept before anything else is asked for. Of a task, what a person has to say
-        // belongs to it: with its commit it is done.
-        true if lands && state.tasks.is_none() => Next::Commit,
-        true if said => Next::MessageTurn,
+        // What passed is kept before anything else is asked for.
         true if lands => Next::Commit,
+        true if said => Next::MessageTurn,
         true => Next::Finish,
     }
 }
@@ -386,6 +386,15 @@ mod tests {
         assert_eq!(journal.next(), Next::Finish);
     }
 
+    /// A list whose only task is worked on.
+    fn with_one_task() -> crate::state::Tasks {
+        serde_json::from_value(serde_json::json!({
+            "source": "/plan", "list": {"text": "{}"}, "hand": {"task": "T-1", "turn": 0},
+            "entries": [{"id": "T-1", "title": "One", "digest": ""}],
+        }))
+        .unwrap()
+    }
+
     #[test]
     fn what_passed_is_on_the_branch_before_anything_else_is_asked_for() {
         use crate::event::{
@@ -430,6 +439,14 @@ mod tests {
         let journal = reviewed(turn(journal, Cause::Person), 1).with("m1", message());
         let journal = journal.with("", passed);
         assert_eq!(journal.next(), Next::Commit);
+        // So is a task of a list; what is said before it is judged belongs to it.
+        let mut list = Journal(journal.0.clone());
+        list.0.tasks = Some(with_one_task());
+        assert_eq!(list.next(), Next::Commit);
+        list.0.review.round = None;
+        assert_eq!(list.next(), Next::MessageTurn);
+        let iteration = list.0.review.iteration;
+        assert_eq!(turn(list, Cause::Message).0.review.iteration, iteration);
         // It was killed there, and a person wants something that changes nothing.
         let mut other = Journal(journal.0.clone());
         other.0.bridge.waiting.clear();

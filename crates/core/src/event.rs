@@ -275,6 +275,18 @@ pub struct JournalRepaired {
     pub kept_in: String,
 }
 
+/// What the file begins with that keeps an unfinished write.
+pub const TORN: &str = "journal.torn-";
+
+impl JournalRepaired {
+    /// Whether whole events are gone, and not only one that was never written to its end: nothing has
+    /// followed from that one.
+    #[must_use]
+    pub fn lost_events(&self) -> bool {
+        !self.kept_in.starts_with(TORN)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitHit {
     pub message: String,

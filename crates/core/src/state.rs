@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use crate::{
     caps::Caps,
     event::{
-        Body, Cause, Event, Failure, ModelReplied, QuotaTold, ReplayEnded, SessionStopped,
-        TurnStarted, WorktreePlanned,
+        Body, Cause, Event, Failure, JournalRepaired, ModelReplied, QuotaTold, ReplayEnded,
+        SessionStopped, TurnStarted, WorktreePlanned,
     },
     identity::{Identity, LoopKind, Recording},
     payload::Payload,
@@ -143,7 +143,7 @@ pub struct State {
     /// How the recording was left, in a replay that ran again.
     #[serde(default)]
     pub replay: Option<ReplayEnded>,
-    /// Times that a torn tail was cut off or damage was repaired.
+    /// Times that events were lost: a damaged journal was cut back. A torn tail is none.
     pub repairs: u32,
     /// Events of kinds that this version does not know.
     pub unknown_events: u64,
@@ -205,7 +205,7 @@ impl State {
                 self.permission = resumed.permission.or(self.permission);
             }
             Body::SessionStopped(stopped) => self.stopped(stopped),
-            Body::JournalRepaired(_) => self.repaired(),
+            Body::JournalRepaired(repaired) => self.repaired(repaired),
             Body::ProofStarted(_) => self.proof = Proof::Started,
             Body::ProofReturned(returned) => self.proof = Proof::of(returned),
             Body::ReplayEnded(ended) => self.replay = Some(ended.clone()),
@@ -274,7 +274,10 @@ impl State {
 
     /// What is lost of a list's journal may be all that was done: it was left, and does not wait to be
     /// begun.
-    fn repaired(&mut self) {
+    fn repaired(&mut self, repaired: &JournalRepaired) {
+        if !repaired.lost_events() {
+            return;
+        }
         self.repairs += 1;
         let list = self.identity.as_ref().is_some_and(|it| it.loop_kind == LoopKind::Tasks);
         if list && self.phase == Phase::Created {

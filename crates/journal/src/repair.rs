@@ -3,7 +3,7 @@
 
 use std::{path::Path, sync::Arc};
 
-use segue_core::event::{Body, JournalRepaired};
+use segue_core::event::{Body, JournalRepaired, TORN};
 use serde_json::Value;
 
 use crate::{
@@ -28,7 +28,7 @@ pub(crate) fn set_tail_aside(
 ) -> Result<String> {
     let path = dir.join(JOURNAL);
     let end = journal.len().at(&path)?;
-    let kept_in = keep(disk, dir, &format!("journal.torn-{}", at.seq + 1), |file| {
+    let kept_in = keep(disk, dir, &format!("{TORN}{}", at.seq + 1), |file| {
         copy(journal, at.offset, end, file)
     })?;
     journal.set_len(at.offset).at(&path)?;

@@ -258,7 +258,7 @@ fn count(
     let state = supervisor.state();
     state.review.ledger.name(&name, &mut said.concerns);
     let iteration = state.round().map_or(0, |round| round.iteration);
-    let question = question(state.last_turn());
+    let question = question(state);
     if !set_aside.is_empty() {
         let names = set_aside.join(" and ");
         supervisor.warn(format!(
@@ -278,9 +278,16 @@ pub fn stopped(session: &Session) -> segue_journal::Result<Vec<(String, Session)
     panel::stopped(session)
 }
 
-/// What a review is known by, here and in the reviewers' own journals.
-pub(crate) fn question(turn: u32) -> String {
-    format!("review-{turn}")
+/// What a review is known by, here and in the reviewers' own journals. Where events were lost, they may
+/// have judged a turn of this number that nobody knows of any more: there, what they see belongs to the
+/// name.
+pub(crate) fn question(state: &State) -> String {
+    let turn = state.last_turn();
+    let seen = state.round().and_then(|round| round.to.as_deref()).filter(|_| state.repairs > 0);
+    match seen {
+        Some(commit) => format!("review-{turn}-{}", commit.get(..12).unwrap_or(commit)),
+        None => format!("review-{turn}"),
+    }
 }
 
 /// Everything that the reviewers need for this round.
@@ -327,7 +334,7 @@ fn sitting(
         render::question(case, &seat.name, &state.review.ledger, &letters, budget)
     })?;
     Ok(Sitting {
-        question: question(state.last_turn()),
+        question: question(state),
         text,
         messages,
         worker: Some(worker),
@@ -427,6 +434,15 @@ pub(crate) fn with_case(state: &State, text: String) -> String {
     match state.terms().is_some_and(|terms| terms.case) {
         true => format!("{text}\n{}", prompt::ASK_CASE),
         false => text,
+    }
+}
+
+/// What a worker is told besides the messages that a turn is for.
+pub(crate) fn for_message(state: &State) -> String {
+    let text = "Before your work is judged, there is a message for you, below. Do what it says.";
+    match state.terms().is_some_and(|terms| terms.case) {
+        true => with_case(state, text.to_owned()),
+        false => String::new(),
     }
 }
 

@@ -193,6 +193,8 @@ fn dropped(state: &State) -> Option<String> {
 
 /// What there is of a task that nobody asks for any more must not become part of the next one.
 fn set_aside(supervisor: &mut Supervisor<'_>, shift: &Shift<'_>, task: &str) -> Result<(), Halt> {
+    // It may have been edited since the last stop: the next task begins with what is there now.
+    shift.keeper.checkpoint(supervisor, Mark::TurnEnd)?;
     let turn = supervisor.state().turn.number;
     placeholder(supervisor, shift, task, "", REMOVED, turn)?;
     // Where there was nothing more to commit, nothing has said yet that it is out of hand.
@@ -273,7 +275,7 @@ pub(crate) fn prompt(supervisor: &Supervisor<'_>, shift: &Shift<'_>) -> Result<S
     let list = list(session)?;
     let task = task(&list, &entry.id).ok_or_else(gone)?;
     let project = project(&shift.workspace, state.agent());
-    let was = last_retry(session)?;
+    let retry = last_retry(session)?;
     Ok(prompt::worker(&Brief {
         list: &list,
         task,
@@ -281,17 +283,17 @@ pub(crate) fn prompt(supervisor: &Supervisor<'_>, shift: &Shift<'_>) -> Result<S
         project: &project,
         proof: state.identity.as_ref().and_then(|found| found.proof.as_deref()),
         ledger: &state.review.ledger,
-        was: was.as_deref(),
+        retry: retry.as_ref(),
     }))
 }
 
-/// Why the task in hand is begun again, if it is.
-fn last_retry(session: &Session) -> segue_journal::Result<Option<String>> {
+/// Why the task in hand is begun again, if it is, and what there is of it.
+fn last_retry(session: &Session) -> segue_journal::Result<Option<Retry>> {
     let started = session.newest_first()?.find_map(|event| match event.body {
         segue_core::Body::TaskStarted(started) => Some(started),
         _ => None,
     });
-    Ok(started.and_then(|started| started.retry).map(|retry| retry.was))
+    Ok(started.and_then(|started| started.retry))
 }
 
 /// What the project tells agents, but for what this one reads by itself.
@@ -400,7 +402,12 @@ fn placeholder(
         seen: "",
         even_if_empty: false,
     };
-    match worktree::commit_all(&shift.workspace, &landing) {
+    // The placeholder of its last attempt may be the tip, and more be there by now.
+    let landed = match why {
+        REMOVED => worktree::commit_rest(&shift.workspace, &landing),
+        _ => worktree::commit_all(&shift.workspace, &landing),
+    };
+    match landed {
         // One that is there already is recorded where a crash came in between.
         Ok(landed) if landed.ours && !is_known(supervisor.state(), task, &landed.commit) => {
             let (task, failed) = (Some(task.to_owned()), Some(why.to_owned()));
@@ -425,7 +432,12 @@ pub(crate) fn done_message(state: &State) -> Option<String> {
     let tasks = state.tasks.as_ref()?;
     let (done, all) = (tasks.done(), tasks.entries.len());
     let plural = if all == 1 { "task is" } else { "tasks are" };
-    Some(format!("{done} of {all} {plural} done, on {}", branch(state)))
+    let late = match state.bridge.waiting_for(state.worker()).count() {
+        0 => String::new(),
+        1 => "; 1 message came too late for the worker".to_owned(),
+        n => format!("; {n} messages came too late for the worker"),
+    };
+    Some(format!("{done} of {all} {plural} done, on {}{late}", branch(state)))
 }
 
 #[cfg(test)]

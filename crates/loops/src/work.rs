@@ -117,7 +117,10 @@ fn work(supervisor: &mut Supervisor<'_>, shift: &mut Shift<'_>) -> Result<Sessio
                 let message = "no file has changed, also when it was asked again: nothing can pass";
                 return Ok(stop(Reason::Looping, message));
             }
-            Next::MessageTurn => start_turn(supervisor, shift, "", Cause::Message)?,
+            Next::MessageTurn => {
+                let prompt = review::for_message(supervisor.state());
+                start_turn(supervisor, shift, &prompt, Cause::Message)?;
+            }
             Next::Commit => review::commit(supervisor, shift)?,
             Next::GoOn => start_turn(supervisor, shift, GO_ON, Cause::Cut)?,
             Next::Turn => shift.agent.turn(supervisor)?,

@@ -122,7 +122,8 @@ fn wrong(error: worktree::WorktreeError) -> LaunchError {
 pub struct Leavings {
     snapshots: Option<Snapshots>,
     prefix: String,
-    tree: Option<(WorktreePlanned, Holding)>,
+    /// With what it holds, or why nobody can tell.
+    tree: Option<(WorktreePlanned, Result<Holding, String>)>,
     /// The worktree was made, and is gone.
     gone: bool,
     /// The last checkpoint, where it has files that the worktree's base has not.
@@ -136,7 +137,7 @@ fn counted(count: usize, what: &str) -> String {
 }
 
 impl Leavings {
-    /// Looks. Where nothing can be found, there is nothing to lose.
+    /// Looks. Where nothing can be found, there is nothing to lose; what can't be told may be something.
     #[must_use]
     pub fn of(session: &Session) -> Self {
         let state = session.state();
@@ -151,14 +152,21 @@ impl Leavings {
             _ => None,
         });
         let tree = planned.map(|plan| {
-            let held = worktree::holds(&plan.repo, &plan.path, &plan.branch).unwrap_or_default();
+            // Without the repository, nothing of its worktree can be told ever again.
+            let gone = !plan.repo.is_dir() && !plan.path.is_dir();
+            let held = match gone {
+                true => Ok(Holding::default()),
+                false => worktree::holds(&plan.repo, &plan.path, &plan.branch)
+                    .map_err(|error| error.to_string()),
+            };
             (plan, held)
         });
         let made = state.worktree.as_ref().filter(|known| known.made);
         let gone = made.is_some_and(|known| !known.plan.path.exists());
         let last = state.checkpoint.as_ref().and_then(|last| last.commit.as_deref());
         let kept = made.zip(last).zip(snapshots.as_ref()).is_some_and(|((known, last), all)| {
-            all.diff_text(&known.plan.base, last, 1).is_ok_and(|(text, _)| !text.is_empty())
+            let differs = all.diff_text(&known.plan.base, last, 1);
+            differs.map_or(true, |(text, _)| !text.is_empty())
         });
         let parts = session.parts().unwrap_or_default();
         let parts = parts.iter().map(|(_, part)| Self::of(part)).collect();
@@ -170,6 +178,16 @@ impl Leavings {
     pub fn loss(&self) -> Vec<String> {
         let mut lines: Vec<String> = self.parts.iter().flat_map(Self::loss).collect();
         let Some((plan, held)) = &self.tree else { return lines };
+        let held = match held {
+            Ok(held) => held,
+            Err(why) => {
+                let path = plan.path.display();
+                lines.push(format!(
+                    "whatever is in the worktree {path}, which can't be told: {why}"
+                ));
+                return lines;
+            }
+        };
         if !held.files.is_empty() {
             let (files, path) =
                 (counted(held.files.len(), "uncommitted file"), plan.path.display());

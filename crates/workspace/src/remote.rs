@@ -54,11 +54,22 @@ pub fn url(repo: &Path, remote: &str) -> Result<String, RemoteError> {
 
 /// Pushes a branch under its own name, and remembers that as its upstream.
 pub fn push(repo: &Path, remote: &str, branch: &str) -> Result<(), RemoteError> {
+    push_to(repo, remote, branch, None)
+}
+
+/// Pushes a branch as far as one of its commits. What is there already stays there.
+pub fn push_up_to(repo: &Path, remote: &str, branch: &str, to: &str) -> Result<(), RemoteError> {
+    push_to(repo, remote, branch, Some(to))
+}
+
+fn push_to(repo: &Path, remote: &str, branch: &str, to: Option<&str>) -> Result<(), RemoteError> {
     known(repo, remote)?;
     let mut command = git::users(repo);
     let name = format!("refs/heads/{branch}");
-    command.args(["push", "--porcelain", "--set-upstream", "--", remote]);
-    command.arg(format!("{name}:{name}"));
+    command.args(["push", "--porcelain"]);
+    // Git remembers it for whole branches only.
+    command.args(to.is_none().then_some("--set-upstream"));
+    command.args(["--", remote]).arg(format!("{}:{name}", to.unwrap_or(&name)));
     let (output, ..) = git::finish(command, Vec::new())?;
     if output.status.success() {
         return Ok(());

@@ -21,8 +21,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-pub use self::history::{Mark, Trace, holders, marks, trace};
-pub use self::landing::{Landed, Landing, commit_all};
+pub use self::history::{Mark, Trace, ending, holders, marks, trace};
+pub use self::landing::{Landed, Landing, commit_all, commit_rest};
 pub use self::unwind::{Unwound, unwind};
 use crate::checkpoint::{Opened, SnapshotError, Snapshots};
 use crate::git::{self, GitError};

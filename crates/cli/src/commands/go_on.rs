@@ -391,7 +391,8 @@ fn nothing_to_do(session: &Session, asked: &Request) -> bool {
     let state = session.state();
     let stopped = state.phase == Phase::Stopped && !decide::is_resumable(state);
     stopped
-        && waiting(session) == 0
+        // A list that is done has no worker who could get it.
+        && (state.tasks.is_some() || waiting(session) == 0)
         && asked.prompt.is_none()
         && asked.rewind.is_none()
         // The files of a fork are brought back when it is gone on with.

@@ -88,7 +88,11 @@ impl Relist {
         }
         for (task, commit) in &self.branch.missing {
             let text = format!("{task}: {} is no longer on the branch", short(commit));
-            notes.push(("missing", format!("{text}; it is worked on again")));
+            let then = match self.then.entry(task) {
+                Some(_) => "it is worked on again",
+                None => "nor is it in the list: it is let go",
+            };
+            notes.push(("missing", format!("{text}; {then}")));
         }
         for (task, commit) in &self.branch.unproven {
             let text =

@@ -19,6 +19,7 @@ use segue_testkit::{
     env::Output,
     kill::{Broken, Running, check},
 };
+use serde_json::Value;
 
 use crate::{
     passages::{Passage, WORKERS, wanted},
@@ -494,10 +495,26 @@ fn log(passage: &Passage) -> Result<Vec<String>, Broken> {
     Ok(log.lines().map(str::to_owned).collect())
 }
 
-/// What is called done is on the branch, before anything is gone on with.
+/// What the journal itself calls done is on the branch, before anything is gone on with; and whoever looks
+/// is told no more than that.
 fn nothing_is_claimed(passage: &Passage) -> Result<(), Broken> {
+    let dir = check::only_session(&passage.env)?.ok_or_else(|| Broken::new("no session"))?;
+    let text = fs::read_to_string(dir.join("journal.jsonl"))?;
+    let range = "main..segue/1-two";
+    let on_branch = passage.git(&["log", "--format=%H %s", range])?;
+    // The last line may be torn.
+    let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    for event in events.filter(|event| event["kind"] == "work.committed") {
+        let data = &event["data"];
+        let (commit, task) = (data["commit"].as_str(), data["task"].as_str());
+        let start = format!("{} {}: ", commit.unwrap_or_default(), task.unwrap_or_default());
+        if data["failed"].is_null() {
+            let found = on_branch.lines().filter(|line| line.starts_with(&start)).count();
+            wanted(&start, &found, &1)?;
+        }
+    }
     let output = passage.well(&["tasks", "status", "1", "--json"])?;
-    let told: serde_json::Value =
+    let told: Value =
         serde_json::from_str(&output.stdout).map_err(|error| Broken::new(error.to_string()))?;
     for task in told["tasks"].as_array().into_iter().flatten() {
         let id = task["task"].as_str().unwrap_or_default();

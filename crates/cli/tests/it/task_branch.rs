@@ -6,8 +6,8 @@ use segue_testkit::env::TestEnv;
 
 use crate::support::{data, git, journal_bytes, json as parsed, segue, show};
 use crate::task_runs::{
-    ACCEPT, FIRST, at_worktree, commits, list, model, never, page, run, states, status, work,
-    worktree,
+    ACCEPT, FIRST, at_worktree, commits, list, model, never, page, reject, run, states, status,
+    work, worktree,
 };
 
 /// A worker that does nothing for this task but run into its limit.
@@ -297,6 +297,9 @@ fn a_branch_that_is_gone_is_not_to_be_pushed() {
             (&rows["branch_gone"], &rows["tasks"][0]["state"]),
             (&true.into(), &"done".into())
         );
+        // Without its commit anywhere, it is not simply done.
+        let lost = (next == "git -C ").then_some("branch_gone");
+        assert_eq!(rows["tasks"][0]["why"].as_str(), lost);
         assert!(rows["next"].as_str().unwrap().starts_with(next), "{rows}");
         assert_eq!(show(&env, "1")["next"], rows["next"]);
         for publish in ["push", "pr"] {
@@ -367,6 +370,76 @@ fn what_was_taken_off_the_branch_is_not_done_any_more() {
     let again = data(&env, 1, "turn.started");
     let told = again[2]["prompt"]["text"].as_str().unwrap();
     assert!(told.contains("has been taken off the branch"), "{told}");
+}
+
+#[test]
+fn a_task_that_is_off_the_branch_and_out_of_the_list_is_let_go() {
+    let env = list(2);
+    assert_eq!(run(&env, &(work(1, "one") + &limited(2)), ACCEPT, &[]).status, 3);
+    at_worktree(&env, &["reset", "-q", "--hard", "HEAD^"]);
+    remove_page(&env, 1);
+    assert_eq!(segue(&env, &["resume", "1", "--now"]).status, 3);
+    model(&env, "worker", &work(2, "two"));
+    let output = segue(&env, &["resume", "1", "--now"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(commits(&env), ["T-002: Number 2"]);
+    let rows = status(&env);
+    assert_eq!((states(&env), &rows["removed"][0]["task"]), (vec!["done".into()], &"T-001".into()));
+}
+
+#[test]
+fn a_commit_that_was_off_the_branch_for_a_while_is_that_of_its_task() {
+    let env = list(2);
+    assert_eq!(run(&env, &(work(1, "one") + &work(2, "two")), ACCEPT, &[]).status, 0);
+    let tip = at_worktree(&env, &["rev-parse", "HEAD"]);
+    at_worktree(&env, &["reset", "-q", "--hard", "HEAD^"]);
+    model(&env, "worker", &limited(2));
+    assert_eq!(segue(&env, &["resume", "1"]).status, 3);
+    assert_eq!(states(&env), ["done", "begun"]);
+    at_worktree(&env, &["reset", "-q", "--hard", tip.trim()]);
+    assert_eq!(states(&env), ["done"; 2]);
+    let output = segue(&env, &["resume", "1", "--now"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("T-002 is on the branch as "), "{}", output.stderr);
+    assert_eq!(commits(&env), [FIRST, "T-002: Number 2"]);
+    assert_eq!(data(&env, 1, "verdict.given").len(), 2);
+}
+
+#[test]
+fn what_was_changed_in_a_task_that_was_removed_is_no_part_of_the_next() {
+    let env = failed_second(3);
+    fs::write(worktree(&env).join("2.txt"), "by hand\n").unwrap();
+    remove_page(&env, 2);
+    model(&env, "worker", &work(3, "three"));
+    let output = segue(&env, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let wanted = [FIRST, FAILED, "T-002: FAILED (removed)", "T-003: Number 3"];
+    assert_eq!(commits(&env), wanted);
+    let third = git(&env, &["show", "--format=", "--name-only", "segue/1-numbers"]);
+    assert_eq!(third.trim(), "3.txt");
+    // Nor was it shown to whoever judged it.
+    assert_eq!(data(&env, 1, "review.started").last().unwrap()["files"], 1);
+}
+
+#[test]
+fn a_verdict_on_work_that_the_journal_has_lost_is_not_one_on_what_came_after() {
+    let env = list(1);
+    let worker = work(1, "one") + &limited(1);
+    assert_eq!(run(&env, &worker, &reject(1, 1), &[]).status, 3);
+    let dir = env.session_dir(1).unwrap();
+    let journal = dir.join("journal.jsonl");
+    // In the middle of the turn that was rejected: it ends otherwise than before.
+    let text = fs::read_to_string(&journal).unwrap();
+    fs::write(&journal, text.replacen("I write it.", "I wrote it.", 1)).unwrap();
+    fs::remove_file(dir.join("state.json")).unwrap();
+    assert_eq!(segue(&env, &["verify", "1", "--repair"]).status, 0);
+    model(&env, "worker", &work(1, "other"));
+    model(&env, "evaluator", ACCEPT);
+    let output = segue(&env, &["resume", "1", "--now"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let given = data(&env, 1, "verdict.given");
+    assert_eq!((given.len(), &given[0]["verdict"]), (1, &"pass".into()));
+    assert_eq!(commits(&env), [FIRST]);
 }
 
 #[test]

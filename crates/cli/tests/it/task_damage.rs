@@ -9,13 +9,35 @@ use crate::support::{
 };
 use crate::task_runs::{ACCEPT, FIRST, commits, list, model, never, run, status, work};
 
-/// The first task is done, the second has failed. What was read and said is too long for a line.
-fn failed_second() -> TestEnv {
+/// Two tasks. What is read of them is too long for a line.
+fn long_list() -> TestEnv {
     let env = list(2);
     let overview = format!("# Numbers\n\n{}\n", "One file for each number. ".repeat(300));
     env.write("plan/overview.md", &overview).unwrap();
+    env
+}
+
+/// The first task is done, the second has failed.
+fn failed_second() -> TestEnv {
+    let env = long_list();
     let worker = work(1, "one") + &work(2, "draft") + &work(2, "draft again");
     assert_eq!(run(&env, &worker, &(never() + ACCEPT), &["--max-iterations", "2"]).status, 3);
+    env
+}
+
+/// The same by a program, whose every word is kept in a file of its own.
+fn failed_second_by_a_program() -> TestEnv {
+    let env = long_list();
+    let script = "cat > /dev/null\nn=1; test ! -e 1.txt || n=2\necho text > $n.txt\ncat <<'EOF'\n\
+                  ```segue\n{\"summary\":\"Wrote it.\",\"criteria\":[{\"criterion\":\"it is there\",\
+                  \"met_by\":\"its first line\"}]}\n```\nEOF\n";
+    fs::write(env.path("worker.sh"), script).unwrap();
+    let worker = format!("exec:sh {}", env.path("worker.sh").display());
+    let evaluator = model(&env, "evaluator", &(never() + ACCEPT));
+    let who = ["--worker", &worker, "--evaluator", &evaluator, "--max-iterations", "2"];
+    let args: Vec<&str> = ["tasks", "run", "plan"].iter().chain(&who).copied().collect();
+    let output = segue(&env, &args);
+    assert_eq!(output.status, 3, "{}", output.stderr);
     env
 }
 
@@ -62,17 +84,17 @@ fn spoil(path: &Path, way: &str) {
 
 #[test]
 fn every_file_of_the_directory_may_be_broken() {
-    let env = failed_second();
+    let env = failed_second_by_a_program();
     let dir = env.session_dir(1).unwrap();
     let whole = status(&env)["tasks"].clone();
     let spent = status(&env)["tokens"].as_u64().unwrap();
     let refs = git(&env, &["for-each-ref"]);
-    model(&env, "worker", &work(2, "two"));
     let kept = Kept::of(&env);
     let files: Vec<_> = files_below(&dir);
     let names: Vec<String> =
         files.iter().map(|path| path.strip_prefix(&dir).unwrap().display().to_string()).collect();
-    for part in ["journal.jsonl", "session.json", "blobs/", "ledger/T-002.jsonl", "reviewers/"] {
+    let all = ["journal.jsonl", "session.json", "blobs/", "ledger/T-002.jsonl", "reviewers/"];
+    for part in all.into_iter().chain(["streams/"]) {
         assert!(names.iter().any(|name| name.starts_with(part)), "{part} is missing in {names:?}");
     }
     let (mut mended, mut refused) = (0, Vec::new());

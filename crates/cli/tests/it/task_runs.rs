@@ -253,7 +253,15 @@ fn a_cap_fails_the_task_and_a_resume_unwinds_and_retries_it() {
     // The evaluator sees one diff: all of it, and not only what is new.
     let dir = env.session_dir(1).unwrap();
     let theirs = fs::read_to_string(dir.join("reviewers/native-2/journal.jsonl")).unwrap();
-    assert!(theirs.contains("This is round 3.") && theirs.contains("+two"), "{theirs}");
+    let theirs: Vec<Value> = theirs.lines().map(parsed).collect();
+    let mut asked =
+        theirs.iter().map(|one| one["data"]["prompt"]["text"].as_str().unwrap_or_default());
+    let third = asked.find(|text| text.contains("This is round 3.")).unwrap();
+    assert!(third.contains("+two") && !third.contains("-draft"), "{third}");
+    // With what it has said before, also across the resume.
+    for part in ["C1 · acceptance_gap", "It says draft", "ESCALATED: raised 2 times"] {
+        assert!(third.contains(part), "{part} is missing in {third}");
+    }
     assert_eq!(fs::read_to_string(dir.join("ledger/T-002.jsonl")).unwrap().lines().count(), 3);
     assert_eq!(segue(&env, &["resume", "1"]).status, 0);
     assert_eq!(commits(&env).len(), 3);
@@ -287,6 +295,9 @@ fn a_placeholder_that_was_pushed_or_built_upon_stays() {
         assert_eq!(after[before.len()..], ["T-002: Number 2"]);
         let retry = &data(&env, 1, "task.started")[2]["retry"];
         assert!(retry["kept"].as_str().unwrap().contains(why), "{retry}");
+        let told = data(&env, 1, "turn.started");
+        let told = told[3]["prompt"]["text"].as_str().unwrap();
+        assert!(told.contains("message begins with `T-002: FAILED`"), "{told}");
     }
 }
 
@@ -496,6 +507,88 @@ fn what_is_done_can_be_pushed_and_nothing_is_merged() {
 }
 
 #[test]
+fn what_has_failed_is_not_pushed() {
+    let env = list(2);
+    let script = work(1, "one") + &work(2, "draft") + &work(2, "draft again");
+    assert_eq!(run(&env, &script, &(never() + ACCEPT), &["--max-iterations", "2"]).status, 3);
+    let bare = env.path("bare.git");
+    git(&env, &["init", "-q", "--bare", bare.to_str().unwrap()]);
+    git(&env, &["remote", "add", "origin", bare.to_str().unwrap()]);
+    let theirs = || {
+        let log = git(
+            &env,
+            &["--git-dir", bare.to_str().unwrap(), "log", "--format=%s", "-1", "segue/1-numbers"],
+        );
+        log.trim().to_owned()
+    };
+    let output = segue(&env, &["tasks", "push", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert!(output.stderr.contains("failed, and not pushed: T-002 ("), "{}", output.stderr);
+    assert_eq!(theirs(), FIRST);
+    // So it can be taken back.
+    model(&env, "worker", &work(2, "two"));
+    assert_eq!(segue(&env, &["resume", "1"]).status, 0);
+    assert_eq!(commits(&env), [FIRST, "T-002: Number 2"]);
+    let output = segue(&env, &["tasks", "push", "1", "--json"]);
+    assert_eq!(parsed(&output.stdout)["held_back"], json!([]), "{}", output.stderr);
+    assert_eq!(theirs(), "T-002: Number 2");
+}
+
+/// An evaluator that accepts, and during whose work a person has something to say to the worker.
+fn talked_over(env: &TestEnv) -> String {
+    let home = env.home();
+    format!(
+        "exec:cat > /dev/null; {SEGUE} --home {} bridge 1 send worker 'Mind the tests' >&2; \
+         printf '\\140\\140\\140segue\\n{{\"verdict\":\"accept\"}}\\n\\140\\140\\140\\n'",
+        home.display()
+    )
+}
+
+fn prompts(env: &TestEnv) -> Vec<String> {
+    let told = data(env, 1, "turn.started");
+    told.iter().map(|turn| turn["prompt"]["text"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_a_person_says_during_the_review_fails_no_task() {
+    let env = list(2);
+    let worker = model(&env, "worker", &(work(1, "one") + &work(2, "two")));
+    let evaluator = talked_over(&env);
+    let who = ["--worker", &worker, "--evaluator", &evaluator, "--max-iterations", "1"];
+    let args: Vec<&str> = ["tasks", "run", "plan"].iter().chain(&who).copied().collect();
+    let output = segue(&env, &args);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(commits(&env), [FIRST, "T-002: Number 2"]);
+    // It is for the next one, and after the last there is none.
+    let told: Vec<bool> =
+        prompts(&env).iter().map(|text| text.contains("Mind the tests")).collect();
+    assert_eq!(told, [false, true]);
+    let stop = data(&env, 1, "session.stopped");
+    let said = stop[0]["message"].as_str().unwrap();
+    assert!(said.contains("1 message came too late for the worker"), "{said}");
+    let output = segue(&env, &["resume", "1"]);
+    assert!(output.status == 0 && !output.stderr.contains("which gets it"), "{}", output.stderr);
+}
+
+#[test]
+fn what_a_person_says_before_the_review_is_part_of_the_task() {
+    let env = list(1);
+    let limited = "\n[[reply]]\nwhen = [\"T-001: \"]\nlimit = { secs = 7200 }\n";
+    let caps = ["--max-iterations", "1"];
+    assert_eq!(run(&env, limited, ACCEPT, &caps).status, 3);
+    // The turn that is open ends first, and then there is one for what was said.
+    model(&env, "worker", &(work(1, "one") + &work(1, "tested")));
+    let output = segue(&env, &["resume", "1", "Mind the tests", "--now"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let told = prompts(&env);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[1].contains("Mind the tests") && told[1].contains("make your case"), "{told:?}");
+    assert_eq!((commits(&env), states(&env)), (vec![FIRST.to_owned()], vec!["done".to_owned()]));
+    assert_eq!(tree(&worktree(&env))["1.txt"], "tested\n");
+    assert_eq!(data(&env, 1, "review.started").len(), 1);
+}
+
+#[test]
 fn on_a_terminal_one_is_asked_and_the_look_changes_nothing() {
     let env = list(2);
     let script = work(1, "one") + &work(2, "draft") + &work(2, "draft again");
@@ -513,6 +606,8 @@ fn on_a_terminal_one_is_asked_and_the_look_changes_nothing() {
         terminal.ends(status);
     };
     ask("c", 2);
+    // Who works was settled when it began: what says otherwise is not passed over in silence.
+    ask("r", 2);
     assert_eq!((journal_bytes(&env, 1), git(&env, &["for-each-ref"])), before);
     // What holds work of its own is set aside, and kept.
     ask("d", 0);
@@ -533,6 +628,28 @@ fn on_a_terminal_one_is_asked_and_the_look_changes_nothing() {
     assert_eq!(journal_bytes(&env, 1), before);
     assert_eq!(segue(&env, &["resume", "1"]).status, 0);
     assert_eq!(commits(&env), [FIRST, "T-002: Number 2"]);
+}
+
+#[test]
+fn what_git_cannot_tell_is_something_to_lose() {
+    let env = list(1);
+    let limited = "\n[[reply]]\nwhen = [\"T-001: \"]\nlimit = { secs = 7200 }\n";
+    assert_eq!(run(&env, limited, ACCEPT, &[]).status, 3);
+    fs::write(worktree(&env).join("1.txt"), "by hand\n").unwrap();
+    let index = env.repo().join(".git/worktrees/repo-segue-1/index");
+    assert!(index.exists());
+    fs::write(&index, "no index").unwrap();
+    let refs = git(&env, &["for-each-ref", "refs/segue"]);
+    assert_ne!(refs, "");
+    let line = args(&env, &work(1, "one"), ACCEPT, &[]).join(" ");
+    let terminal = Tmux::start(&env, &format!("{SEGUE} {line}"), (200, 30));
+    terminal.sees("[c] cancel");
+    terminal.keys(&["d", "Enter"]);
+    terminal.sees("session 1 is set aside, and kept: it holds whatever is in the worktree");
+    terminal.ends(0);
+    assert_eq!(data(&env, 1, "session.stopped").last().unwrap()["reason"], "discarded");
+    assert!(worktree(&env).join("1.txt").exists());
+    assert!(git(&env, &["for-each-ref", "refs/segue"]).contains(refs.trim()));
 }
 
 #[test]

@@ -4,14 +4,17 @@
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use rustix::process::Signal;
+use segue_core::{event::SessionStopped, tasks::stop::word};
 use segue_testkit::env::{Output, TestEnv};
+use serde_json::{Value, json};
 
 use crate::{
-    support::{data, finish, segue, signal, start, until},
+    support::{data, finish, json as parsed, segue, signal, start, until},
     task_runs::{
         ACCEPT, FIRST, args, commits, list, model, never, run, states, status, twice_draft, work,
         worktree,
     },
+    terminal::SEGUE,
 };
 
 /// One way to stop at the second of three tasks.
@@ -53,6 +56,10 @@ impl Stop {
         Self { flags: flags.to_vec(), resume: resume.to_vec(), ..self }
     }
 
+    fn before(self, more: &str) -> Self {
+        Self { before: self.before + more, ..self }
+    }
+
     fn kept(self) -> Self {
         Self { placeholder: true, ..self }
     }
@@ -73,6 +80,9 @@ const DRAFT: &str =
     r#"tools = [{ name = "write_file", input = { path = "2.txt", content = "half\n" } }]"#;
 const SLOW: &str =
     r#"tools = [{ name = "shell", input = { command = "echo begun > 2.txt; sleep 300" } }]"#;
+/// A person has the session stop while the second task is worked on.
+const HANDS_OFF: &str =
+    r#"tools = [{ name = "shell", input = { command = "SEGUE --home ../home handoff 1" } }]"#;
 const AGAIN: &str = r#"tools = [{ name = "shell", input = { command = "echo x >> 2.txt" } }]"#;
 
 /// What is the task's own failure.
@@ -128,8 +138,12 @@ fn around_the_task() -> Vec<Stop> {
         before: step(SLOW),
         ..Stop::new("", work(1, "one") + &step(SLOW))
     };
+    let hand_off = step(&HANDS_OFF.replace("SEGUE", SEGUE));
+    let half = step("text = \"Half of it is there.\"");
     vec![
         stopped("limit", &step("limit = { secs = 7200 }")).flags(&[], &["--now"]),
+        // At the end of the turn.
+        stopped("handed_off", &(hand_off.clone() + &half)).before(&(hand_off + &half)),
         // The script ends: that is no answer.
         Stop { exit: 1, ..stopped("error", "") },
         slow(Some("interrupted"), Signal::INT, 130),
@@ -162,16 +176,20 @@ fn of_the_evaluator() -> Vec<Stop> {
     ]
 }
 
-/// Runs, stops as it should, and goes on to the end when everybody does their work.
-fn check(stop: &Stop, in_hand: &str) {
-    let (env, word) = (list(3), stop.word.unwrap_or("none (it crashed)"));
-    // Both models have a price.
+/// Both models have a price.
+fn set_prices(env: &TestEnv) {
     let prices = ["worker", "evaluator"].map(|name| {
         let path = fs::canonicalize(env.path("")).unwrap().join(format!("{name}.toml"));
         format!("[prices.\"script:{}\"]\ninput = 3\noutput = 15\n", path.display())
     });
     fs::create_dir_all(env.home()).unwrap();
     fs::write(env.home().join("config.toml"), prices.concat()).unwrap();
+}
+
+/// Runs, stops as it should, and goes on to the end when everybody does their work.
+fn check(stop: &Stop, in_hand: &str) {
+    let (env, word) = (list(3), stop.word.unwrap_or("none (it crashed)"));
+    set_prices(&env);
     let args = args(&env, &stop.worker, &stop.evaluator, &stop.flags);
     // The clock has to go on.
     let child = start(env.command(&args).env_remove("SEGUE_CLOCK"));
@@ -305,6 +323,61 @@ fn table() -> Vec<(BTreeSet<String>, String, String)> {
     rows.map(row).collect()
 }
 
+/// The words of everything that a stop can be.
+fn all_words() -> BTreeSet<String> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas");
+    let schema = parsed(&fs::read_to_string(path.join("state.schema.json")).unwrap());
+    let names = |kind: &str| -> Vec<Value> {
+        let kind = &schema["$defs"][kind];
+        let several = kind["oneOf"].as_array().cloned().unwrap_or_else(|| vec![kind.clone()]);
+        let enums = several.iter().filter_map(|one| one["enum"].as_array()).flatten();
+        let consts = several.iter().map(|one| &one["const"]).filter(|one| one.is_string());
+        enums.chain(consts).cloned().collect()
+    };
+    let (reasons, caps) = (names("Reason"), names("Cap"));
+    assert!(reasons.len() > 20 && caps.len() > 6, "{reasons:?} {caps:?}");
+    let mut words = BTreeSet::new();
+    for reason in &reasons {
+        for cap in &caps {
+            let stop = json!({ "reason": reason, "cap": cap, "message": "" });
+            let stop: SessionStopped = serde_json::from_value(stop).unwrap();
+            words.insert(word(&stop).to_owned());
+        }
+    }
+    words
+}
+
+#[test]
+fn a_cap_stops_a_run_wherever_it_is_set() {
+    let text = "text = \"I write it.\"";
+    let worker = twice_draft().replacen(text, &format!("{text}\ndelay_ms = 1500"), 1);
+    for (word, setting, variable, value) in [
+        ("iter_cap", "tasks.max_iterations", "SEGUE_MAX_ITERATIONS", "2"),
+        ("wall_clock", "caps.time", "SEGUE_MAX_TIME", "1s"),
+        ("token_cap", "caps.tokens", "SEGUE_MAX_TOKENS", "1"),
+        ("cost_cap", "caps.cost", "SEGUE_MAX_COST", "0.000001"),
+    ] {
+        let quick = twice_draft();
+        let worker = if word == "wall_clock" { &worker } else { &quick };
+        for in_file in [true, false] {
+            let env = list(2);
+            set_prices(&env);
+            let mut command = env.command(args(&env, worker, &(never() + ACCEPT), &[]));
+            // The clock has to go on.
+            command.env_remove("SEGUE_CLOCK");
+            match in_file {
+                true => assert_eq!(segue(&env, &["config", "set", setting, value]).status, 0),
+                false => drop(command.env(variable, value)),
+            }
+            let output = finish(start(&mut command));
+            assert_eq!(output.status, 3, "{word}, {in_file}: {}", output.stderr);
+            assert_eq!(status(&env)["last_stop"], word, "{in_file}: {}", output.stderr);
+            let second = if word == "iter_cap" { "failed iter_cap" } else { "pending" };
+            assert_eq!(states(&env), ["done", second], "{word}, {in_file}");
+        }
+    }
+}
+
 #[test]
 fn the_table_has_every_stop_and_no_other() {
     let words = |stops: &[Stop]| -> BTreeSet<String> {
@@ -323,5 +396,8 @@ fn the_table_has_every_stop_and_no_other() {
     assert_eq!(told("as it was"), outside);
     assert!(table.iter().any(|(_, text, of)| text.ends_with("or a crash") && of == "as it was"));
     assert_eq!(told(""), BTreeSet::from(["all_done".to_owned()]));
-    assert_eq!(table.len(), 6);
+    assert_eq!(told("as it was before"), BTreeSet::from(["discarded".to_owned()]));
+    assert_eq!(table.len(), 7);
+    let rows: BTreeSet<String> = table.iter().flat_map(|(words, ..)| words.clone()).collect();
+    assert_eq!(rows, all_words());
 }

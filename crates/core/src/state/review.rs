@@ -337,10 +337,17 @@ impl State {
         review.ledger.verdicts.retain(|said| said.turn <= to_turn);
     }
 
+    /// Whether a turn with this cause is another attempt. What a person says to the worker of a list
+    /// belongs to the one under way: no task is to fail for it.
+    #[must_use]
+    pub fn begins_attempt(&self, cause: Cause) -> bool {
+        cause.is_another_attempt() && !(cause == Cause::Message && self.tasks.is_some())
+    }
+
     /// A turn of the worker begins: another attempt, or the rest of the one under way.
     pub(super) fn attempted(&mut self, turn: u32, cause: Cause) {
         let Some(terms) = self.terms() else { return };
-        if !cause.is_another_attempt() {
+        if !self.begins_attempt(cause) {
             return;
         }
         // What was accepted is behind us.

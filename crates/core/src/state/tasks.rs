@@ -75,6 +75,12 @@ pub struct Entry {
     /// What was said of it until it was taken out of the list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<Box<Said>>,
+    /// It is done, and no longer in the list.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unlisted: bool,
+    /// Its commits that were taken off the branch: each was accepted, should it come back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken_off: Vec<String>,
 }
 
 /// The rounds of a task that is not in hand.
@@ -202,14 +208,17 @@ impl Tasks {
                 commit: None,
                 turn: 0,
                 said: None,
+                unlisted: false,
+                taken_off: Vec::new(),
             };
             let entry = known.unwrap_or(fresh);
             let (title, digest) = (task.title.clone(), task.digest.clone());
-            self.entries.push(Entry { title, digest, ..entry });
+            self.entries.push(Entry { title, digest, unlisted: false, ..entry });
         }
         // What is done stays done, and on the branch, also where nobody asks for it any more.
         let (done, gone): (Vec<Entry>, Vec<Entry>) =
             before.into_iter().partition(|entry| entry.standing == Standing::Done);
+        let done = done.into_iter().map(|entry| Entry { unlisted: true, ..entry });
         self.entries.splice(0..0, done);
         self.gone = gone;
         if let Some(hand) = &mut self.hand {
@@ -223,7 +232,16 @@ impl Tasks {
     fn bring_back(&mut self, id: &str) {
         if let Some(at) = self.gone.iter().position(|entry| entry.id == id) {
             let entry = self.gone.remove(at);
-            self.entries.insert(0, entry);
+            self.entries.insert(0, Entry { unlisted: true, ..entry });
+        }
+    }
+
+    /// What is neither in the list nor on the branch is nobody's to work on.
+    fn let_go(&mut self, id: &str) {
+        let is_it = |entry: &Entry| entry.id == id && entry.unlisted;
+        if let Some(at) = self.entries.iter().position(is_it) {
+            let entry = self.entries.remove(at);
+            self.gone.push(Entry { unlisted: false, ..entry });
         }
     }
 
@@ -355,7 +373,8 @@ impl State {
             entry.why = Some(failed.why.clone());
             entry.turn = turn;
             if failed.why == OFF_BRANCH {
-                entry.commit = None;
+                entry.taken_off.extend(entry.commit.take());
+                entry.taken_off.dedup();
             }
         }
         match failed.why.as_str() {
@@ -368,6 +387,7 @@ impl State {
                 // is under way.
                 let at_work = tasks.in_hand().is_some_and(|it| it.standing == Standing::Pending);
                 self.review.round = self.review.round.take().filter(|_| at_work);
+                tasks.let_go(&failed.task);
                 self.out_of_hand(&failed.task);
             }
             _ => {}
@@ -554,6 +574,33 @@ mod tests {
         assert_eq!(journal.tasks().step(0), Step::Start);
         assert_eq!(journal.tasks().upcoming().map(|entry| entry.id.as_str()), Some("b"));
         assert!(journal.tasks().notes.iter().all(|note| note.starts_with("a ")));
+    }
+
+    #[test]
+    fn what_is_neither_on_the_branch_nor_in_the_list_is_let_go() {
+        let journal = Journal::default().read(&["a", "b"]).start("a").commit("a").read(&["b"]);
+        assert_eq!(journal.standings(), [("a", Standing::Done), ("b", Standing::Pending)]);
+        let journal = journal.fail("a", OFF_BRANCH);
+        assert_eq!(journal.standings(), [("b", Standing::Pending)]);
+        // It comes back with its commit, and goes with it.
+        let journal = journal.commit("a");
+        assert_eq!(journal.standings(), [("a", Standing::Done), ("b", Standing::Pending)]);
+        let journal = journal.fail("a", OFF_BRANCH);
+        assert_eq!(journal.standings(), [("b", Standing::Pending)]);
+        // Or with its page.
+        let journal = journal.read(&["a", "b"]);
+        assert_eq!(journal.standings(), [("a", Standing::Failed), ("b", Standing::Pending)]);
+        assert_eq!(journal.tasks().entry("a").unwrap().taken_off, ["c-a"]);
+        let journal = journal.start("a").commit("a").fail("a", OFF_BRANCH);
+        assert_eq!(journal.standings()[0], ("a", Standing::Failed));
+    }
+
+    #[test]
+    fn a_torn_tail_has_lost_nothing_that_anything_followed_from() {
+        let repaired = |kept_in: &str| JournalRepaired { bytes: 1, kept_in: kept_in.to_owned() };
+        let journal = Journal::default().with(repaired("journal.torn-2"));
+        assert_eq!(journal.0.repairs, 0);
+        assert_eq!(journal.with(repaired("journal.damaged-2")).0.repairs, 1);
     }
 
     #[test]

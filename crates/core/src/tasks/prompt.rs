@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{List, Task};
 use crate::{
-    event::CaseSubmitted,
+    event::{CaseSubmitted, Retry},
     packet::shortened,
     review::{Ledger, render::ledger_for_worker},
     state::{Standing, Tasks},
@@ -40,8 +40,8 @@ pub struct Brief<'a> {
     pub project: &'a [(String, String)],
     pub proof: Option<&'a str>,
     pub ledger: &'a Ledger,
-    /// Why the attempt before ended, where there was one.
-    pub was: Option<&'a str>,
+    /// What became of the attempt before, where there was one.
+    pub retry: Option<&'a Retry>,
 }
 
 /// The first prompt of a task.
@@ -66,8 +66,8 @@ pub fn worker(brief: &Brief<'_>) -> String {
         section(&mut text, "What was done so far", &tail(&notes, MOST_NOTES));
     }
     section(&mut text, "Your task", &of_task(task));
-    if let Some(was) = brief.was {
-        section(&mut text, "Where it stands", &before(was));
+    if let Some(retry) = brief.retry {
+        section(&mut text, "Where it stands", &before(&task.id, retry));
     }
     let said = ledger_for_worker(brief.ledger);
     if !said.is_empty() {
@@ -161,8 +161,8 @@ fn plan(tasks: &Tasks, in_hand: &str) -> String {
 }
 
 /// What a worker is told of the attempt before.
-fn before(was: &str) -> String {
-    let how = match was {
+fn before(task: &str, retry: &Retry) -> String {
+    let how = match retry.was.as_str() {
         crate::state::OFF_BRANCH => {
             return "This task was done before, and its commit has been taken off the branch since. \
                     Look at what is there first (`git status`, `git log`), and do it again."
@@ -171,6 +171,13 @@ fn before(was: &str) -> String {
         super::stop::EDITED => "The text of this task has changed since it was begun.".to_owned(),
         was => format!("This task was tried before, and not finished ({was})."),
     };
+    if retry.kept.is_some() {
+        return format!(
+            "{how} What there was of it is committed: it is in the commit on this branch whose message \
+             begins with `{task}: FAILED`, which stays there. Look at that first (`git log`, `git \
+             show`) and at what is not committed (`git status`, `git diff HEAD`), and go on from there."
+        );
+    }
     format!(
         "{how} What there is of it is in the working directory, as changes that are not \
          committed: look at them first (`git status`, `git diff HEAD`), and go on from there."
@@ -219,6 +226,8 @@ mod tests {
         };
         tasks.entries[0].standing = Standing::Done;
         let this = task("T-050");
+        let was = || "iter_cap".to_owned();
+        let retry = Retry { was: was(), unwound: Some("c".into()), kept: None };
         let brief = Brief {
             list: &list,
             task: &this,
@@ -226,7 +235,7 @@ mod tests {
             project: &[("AGENTS.md".into(), "Use tabs.".into())],
             proof: Some("make test"),
             ledger: &Ledger::default(),
-            was: Some("iter_cap"),
+            retry: Some(&retry),
         };
         let text = worker(&brief);
         for part in [
@@ -245,6 +254,13 @@ mod tests {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
         assert!(!text.contains("What the evaluator has said"), "{text}");
+        let uncommitted = "as changes that are not committed";
+        assert!(text.contains(uncommitted), "{text}");
+        // Where the placeholder stays, it has what there was.
+        let retry = Retry { was: was(), unwound: None, kept: Some("it was pushed".into()) };
+        let text = worker(&Brief { retry: Some(&retry), ..brief });
+        assert!(text.contains("begins with `T-050: FAILED`"), "{text}");
+        assert!(!text.contains(uncommitted), "{text}");
     }
 
     #[test]

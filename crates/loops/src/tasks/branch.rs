@@ -15,6 +15,9 @@ use segue_workspace::worktree::{self, WorktreeError};
 use super::{SESSION, STATE, TASK, TURN};
 use crate::{shift::Shift, worktree::forgotten};
 
+/// What is said of a task that is done, and whose commit no branch has any more.
+const BRANCH_GONE: &str = "branch_gone";
+
 /// Where branch and journal differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
@@ -26,6 +29,8 @@ pub struct Differences {
     pub unproven: Vec<(String, String)>,
     /// The branch is gone: the branches and tags that have its last task's commit.
     pub gone: Option<Vec<String>>,
+    /// Tasks with the commits that only have what there is of them.
+    pub failed: Vec<(String, String)>,
     /// Placeholders that are not recorded, each with its task and why that failed.
     placeholders: Vec<(String, String, String)>,
     pub branch: String,
@@ -65,7 +70,9 @@ impl Differences {
                 if !with("done").any(|mark| is_of(&mark)) {
                     self.missing.push(commit_of(entry));
                 }
-            } else if let Some(mark) = at_end().rfind(|mark| is_accepted(state, tasks, mark)) {
+            } else if let Some(mark) =
+                at_end().rfind(|mark| was_recorded(entry, mark) || is_accepted(state, tasks, mark))
+            {
                 self.found.push((entry.id.clone(), mark.commit.clone()));
             } else if let Some(mark) = at_end().next_back() {
                 self.unproven.push((entry.id.clone(), mark.commit.clone()));
@@ -81,6 +88,9 @@ impl Differences {
                 }
             }
         }
+        let failed = with("failed").filter(|mark| mark.at_end);
+        let failed = failed.filter_map(|it| Some((it.value(TASK)?.to_owned(), it.commit.clone())));
+        self.failed = failed.collect();
         let place = |commit: &str| marks.iter().position(|mark| mark.commit == commit);
         self.found.sort_by_key(|(_, commit)| place(commit));
     }
@@ -116,18 +126,30 @@ impl Differences {
         missing.chain(found).chain(placeholders)
     }
 
-    /// A state as it will be once the differences are recorded.
+    /// A state as it will be once the differences are recorded. Of what is on no branch any more, it is
+    /// said; what is done about it is for a person to decide.
     pub fn settle(&self, state: &mut State) {
         let at = state.updated_at.unwrap_or_default();
         for body in self.events() {
             let seq = state.seq + 1;
             state.apply(&Event { seq, at, turn: None, agent: None, id: None, body });
         }
+        if self.gone.as_ref().is_some_and(Vec::is_empty)
+            && let Some(tasks) = &mut state.tasks
+        {
+            let done = tasks.entries.iter_mut().filter(|entry| entry.standing == Standing::Done);
+            done.for_each(|entry| entry.why = Some(BRANCH_GONE.to_owned()));
+        }
     }
 }
 
 fn turn_of(mark: &worktree::Mark) -> Option<u32> {
     mark.value(TURN)?.parse().ok()
+}
+
+/// Whether a commit is one that was recorded, and was only off the branch for a while.
+fn was_recorded(entry: &TaskEntry, mark: &worktree::Mark) -> bool {
+    entry.taken_off.contains(&mark.commit)
 }
 
 /// Whether a commit that calls a task done was made of what was accepted. Anybody can write such a

@@ -34,6 +34,13 @@ fn a_branch_is_pushed_under_its_name_and_found_there() {
     assert_eq!(git(&bare, &["rev-parse", "refs/heads/segue/3-x"]), head);
     assert_eq!(lab.git(&["rev-parse", "--abbrev-ref", "@{upstream}"]), "origin/segue/3-x");
     push(&lab.top, "origin", "segue/3-x").unwrap();
+    // As far as one commit, and no further.
+    for _ in 0..2 {
+        lab.git(&["commit", "-q", "--allow-empty", "-m", "more"]);
+    }
+    let before = lab.git(&["rev-parse", "HEAD^"]);
+    push_up_to(&lab.top, "origin", "segue/3-x", &before).unwrap();
+    assert_eq!(has(&lab.top, "origin", "segue/3-x").unwrap(), Some(before));
 }
 
 fn push_object(lab: &Lab) -> String {

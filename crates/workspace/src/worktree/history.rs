@@ -129,6 +129,24 @@ fn checked_out(repo_dir: &Path, branch: &str) -> Result<Option<PathBuf>, Worktre
     Ok(None)
 }
 
+/// Those of these commits that a branch ends with, the tip first, and the commit before them.
+pub fn ending(
+    repo_dir: &Path,
+    branch: &str,
+    these: &[&str],
+) -> Result<(Vec<String>, Option<String>), WorktreeError> {
+    let mut command = git::safe(repo_dir);
+    command.args(["rev-list", "--first-parent", &format!("--max-count={}", these.len() + 1)]);
+    command.arg(format!("refs/heads/{branch}")).arg("--");
+    let output = git::line(&git::run(command)?);
+    let mut commits = output.lines().map(str::to_owned).peekable();
+    let mut found = Vec::new();
+    while let Some(commit) = commits.next_if(|commit| these.contains(&commit.as_str())) {
+        found.push(commit);
+    }
+    Ok((found, commits.next()))
+}
+
 /// The branches and tags, here and of remotes, that have a commit. `None` where there is no
 /// repository to ask.
 pub fn holders(repo_dir: &Path, commit: &str) -> Result<Option<Vec<String>>, WorktreeError> {

@@ -81,16 +81,18 @@ pub fn commit_all(path: &Path, landing: &Landing<'_>) -> Result<Landed, Worktree
     if site.is_landed(&tip, landing)? {
         return Ok(Landed::found(tip));
     }
-    let _held = site.hold()?;
-    let failed = match site.land(&tip, landing) {
-        Err(error) => error,
-        done => return done,
-    };
-    // A git of a call that was killed may have lived on, and come first.
-    match site.tip()? {
-        now if now == tip => Err(failed),
-        now if site.is_landed(&now, landing)? => Ok(Landed::found(now)),
-        _ => Err(WorktreeError::Moved { branch: landing.branch.to_owned() }),
+    site.commit(tip, landing)
+}
+
+/// The same where whatever is there is to be committed, whoever made it and whenever: the last commit
+/// is only found where there is nothing more.
+pub fn commit_rest(path: &Path, landing: &Landing<'_>) -> Result<Landed, WorktreeError> {
+    let site = Site::find(path, landing.branch)?;
+    let tip = site.tip()?;
+    let landed = site.commit(tip, landing)?;
+    match landed.ours || !site.is_landed(&landed.commit, landing)? {
+        true => Ok(landed),
+        false => Ok(Landed::found(landed.commit)),
     }
 }
 
@@ -112,6 +114,20 @@ impl Drop for Private {
 }
 
 impl Site {
+    fn commit(&self, tip: String, landing: &Landing<'_>) -> Result<Landed, WorktreeError> {
+        let _held = self.hold()?;
+        let failed = match self.land(&tip, landing) {
+            Err(error) => error,
+            done => return done,
+        };
+        // A git of a call that was killed may have lived on, and come first.
+        match self.tip()? {
+            now if now == tip => Err(failed),
+            now if self.is_landed(&now, landing)? => Ok(Landed::found(now)),
+            _ => Err(WorktreeError::Moved { branch: landing.branch.to_owned() }),
+        }
+    }
+
     fn find(path: &Path, branch: &str) -> Result<Site, WorktreeError> {
         let ask = |what: &str| -> Result<PathBuf, WorktreeError> {
             let mut command = checkout(path);

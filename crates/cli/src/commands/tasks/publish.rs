@@ -5,12 +5,15 @@ use std::process::Command;
 use segue_core::Exit;
 use segue_loops::tasks::branch::Differences;
 use segue_view::style;
-use segue_workspace::remote::{self, RemoteError};
+use segue_workspace::{
+    remote::{self, RemoteError},
+    worktree,
+};
 use serde_json::json;
 
 use super::{
     sessions,
-    status::{find, gone, no_list, off_branch},
+    status::{find, gone, named, no_list, off_branch},
 };
 use crate::{
     context::{Context, print, say},
@@ -48,6 +51,8 @@ struct Branch {
     repo: std::path::PathBuf,
     title: String,
     body: String,
+    /// Tasks with the commits that only have what there is of them.
+    failed: Vec<(String, String)>,
 }
 
 fn branch(context: &Context, args: &Push) -> Result<Branch, CommandError> {
@@ -85,15 +90,19 @@ fn branch(context: &Context, args: &Push) -> Result<Branch, CommandError> {
         repo: tree.plan.repo.clone(),
         title,
         body,
+        failed: differs.failed,
     })
 }
 
 pub(crate) fn push(context: &Context, args: &Push) -> CommandResult {
     let branch = branch(context, args)?;
-    pushed(&branch, &args.remote)?;
+    let held_back = pushed(&branch, &args.remote)?;
     if context.json {
         let remote = &args.remote;
-        context.print_json(&json!({ "branch": branch.name, "remote": remote, "pushed": true }))?;
+        let held_back: Vec<&str> = held_back.iter().map(|(task, _)| task.as_str()).collect();
+        context.print_json(&json!({
+            "branch": branch.name, "remote": remote, "pushed": true, "held_back": held_back,
+        }))?;
     } else {
         say(&format!("pushed {} to {}", branch.name, args.remote));
         print(&format!("segue tasks pr {}", branch.selector));
@@ -101,8 +110,30 @@ pub(crate) fn push(context: &Context, args: &Push) -> CommandResult {
     Ok(Exit::Done)
 }
 
-fn pushed(branch: &Branch, remote: &str) -> Result<(), CommandError> {
-    remote::push(&branch.repo, remote, &branch.name).map_err(|error| remote_error(&error))
+/// Pushes the branch, but for what there is of failed tasks at its end: what others have can't be taken
+/// back when the task is tried again. Returns what is not pushed.
+fn pushed(branch: &Branch, remote: &str) -> Result<Vec<(String, String)>, CommandError> {
+    let wrong = |error: RemoteError| remote_error(&error);
+    let failed: Vec<&str> = branch.failed.iter().map(|(_, commit)| commit.as_str()).collect();
+    let ending = worktree::ending(&branch.repo, &branch.name, &failed);
+    let (ending, before) = ending.map_err(|error| CommandError::failed(error.to_string()))?;
+    let Some(before) = before.filter(|_| !ending.is_empty()) else {
+        remote::push(&branch.repo, remote, &branch.name).map_err(wrong)?;
+        return Ok(Vec::new());
+    };
+    // Where it was pushed with one of them before, that is where it stays. What keeps the remote from
+    // answering is said by the push.
+    let there = remote::has(&branch.repo, remote, &branch.name).ok().flatten();
+    let there = there.and_then(|there| ending.iter().position(|commit| *commit == there));
+    let held_back = ending.get(..there.unwrap_or(ending.len())).unwrap_or_default();
+    let to = there.and_then(|at| ending.get(at)).unwrap_or(&before);
+    remote::push_up_to(&branch.repo, remote, &branch.name, to).map_err(wrong)?;
+    let kept = branch.failed.iter().filter(|(_, commit)| held_back.contains(commit));
+    let kept: Vec<(String, String)> = kept.cloned().collect();
+    if let Some(names) = named(&kept) {
+        say(&format!("note: failed, and not pushed: {names}"));
+    }
+    Ok(kept)
 }
 
 fn remote_error(error: &RemoteError) -> CommandError {

@@ -224,6 +224,17 @@ fn pick_up(context: &Context, args: &Args, row: &Row) -> CommandResult {
     resume(context, args, &selector)
 }
 
+/// What was left is gone on with, as somebody has chosen. Who works and what judges was settled when it
+/// began.
+fn take_up(context: &Context, args: &Args, selector: &str) -> CommandResult {
+    let Some(flag) = args.for_a_new_one() else { return resume(context, args, selector) };
+    let message = format!("session {selector} goes on as it was begun: {flag} is for a new one");
+    Err(CommandError::usage(message)
+        .hint(format!("resume it as it is: segue resume {selector}"))
+        .hint("with somebody else: segue resume --with AGENT")
+        .hint("start another one: add --new"))
+}
+
 fn resume(context: &Context, args: &Args, selector: &str) -> CommandResult {
     let found = context.find(Some(selector))?;
     let request = Request {
@@ -250,7 +261,7 @@ fn offer(context: &Context, args: Args, prior: &Known, source: &Source) -> Comma
     say(&format!("  {}", context.err().paint(Paint::Bold, &format!("{selector}  {what}"))));
     let answers = [("r", "resume it"), ("d", "discard it and start anew"), ("c", "cancel")];
     match ask::choose("", &answers) {
-        Some("r") => resume(context, &args, &selector),
+        Some("r") => take_up(context, &args, &selector),
         Some("d") => {
             set_aside(context, &selector)?;
             start(context, args, source)
@@ -284,9 +295,11 @@ fn set_aside(context: &Context, selector: &str) -> Result<(), CommandError> {
     let leavings = Leavings::of(&session);
     let loss = leavings.loss();
     let mut state = session.state().clone();
-    Differences::of(session.id(), &state).unwrap_or_default().settle(&mut state);
+    let told = Differences::of(session.id(), &state).map(|differs| differs.settle(&mut state));
+    let done = state.tasks.as_ref().map_or(0, |tasks| tasks.done());
     if loss.is_empty()
-        && state.tasks.as_ref().is_none_or(|tasks| tasks.done() == 0)
+        && done == 0
+        && told.is_ok()
         && let Some(at) = &found.at
     {
         context.home.remove(at, &context.me())?;
@@ -296,8 +309,15 @@ fn set_aside(context: &Context, selector: &str) -> Result<(), CommandError> {
         say(&format!("session {selector} is removed: it held nothing"));
         return Ok(());
     }
+    let mut holds = loss;
+    if let Err(error) = told {
+        holds.push(format!("whatever is on its branch, which can't be read: {error}"));
+    }
+    if holds.is_empty() {
+        holds.push(format!("{}, done", style::count(done as u64, "task")));
+    }
     launch::discard(session, &context.me(), &context.clock)?;
-    say(&format!("session {selector} is set aside, and kept: it holds {}", loss.join(", ")));
+    say(&format!("session {selector} is set aside, and kept: it holds {}", holds.join(", ")));
     say(&format!("  remove it for good: segue rm {selector}"));
     Ok(())
 }

@@ -28,8 +28,7 @@ pub(crate) struct Args {
 pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let found = find(context, args.session.as_deref())?;
     let session = sessions::open(context, &found)?;
-    // A look fails for nothing that git says.
-    let differs = Differences::of(session.id(), session.state()).unwrap_or_default();
+    let (differs, untold) = differences(&session);
     let mut state = session.state().clone();
     differs.settle(&mut state);
     let state = &state;
@@ -46,6 +45,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             "session": selector, "status": status.to_string(), "source": list.source,
             "branch": branch,
             "branch_gone": differs.gone.is_some(),
+            "branch_unknown": untold,
             "worktree": state.worktree.as_ref().map(|tree| &tree.plan.path),
             "last_stop": last, "done": list.done(), "tasks": tasks::rows(state),
             "removed": tasks::removed(state),
@@ -62,13 +62,28 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     if let Some(branch) = branch {
         print(&look.paint(Paint::Dim, &format!("branch {}", style::sanitize(branch))));
     }
-    for text in remarks(&differs) {
+    for text in untold.into_iter().chain(remarks(&differs)) {
         print(&look.paint(Paint::Yellow, &text));
     }
     print(&tasks::table(state, &look));
     print(&look.paint(Paint::Dim, &format!("spent {}", tasks::spend(state, alive, context.now()))));
     print(&look.paint(Paint::Cyan, &next));
     Ok(Exit::Done)
+}
+
+/// What the branch says otherwise than the journal. A look fails for nothing that git says: it says that
+/// it could not be asked.
+fn differences(session: &Session) -> (Differences, Option<String>) {
+    match Differences::of(session.id(), session.state()) {
+        Ok(differs) => (differs, None),
+        Err(error) => {
+            let said = error.to_string();
+            let said = style::sanitize(said.lines().next().unwrap_or_default()).into_owned();
+            let text =
+                format!("as the journal has it: what is on the branch can't be read: {said}");
+            (Differences::default(), Some(text))
+        }
+    }
 }
 
 /// The session of a list: by its own name, by the list's directory, or the latest one.
@@ -125,9 +140,9 @@ pub(crate) fn settle(show: &mut Show, session: &Session) {
     if session.check_whole().is_err() {
         return;
     }
-    let differs = Differences::of(session.id(), session.state()).unwrap_or_default();
+    let (differs, untold) = differences(session);
     differs.settle(&mut show.state);
-    let said = remarks(&differs);
+    let said: Vec<String> = untold.into_iter().chain(remarks(&differs)).collect();
     if !said.is_empty() {
         show.problem.get_or_insert_with(|| said.join("; "));
     }
@@ -164,7 +179,7 @@ pub(super) fn off_branch(differs: &Differences) -> Option<String> {
 }
 
 /// Tasks with their commits.
-fn named(tasks: &[(String, String)]) -> Option<String> {
+pub(super) fn named(tasks: &[(String, String)]) -> Option<String> {
     let short = |commit: &str| commit.get(..7).unwrap_or(commit).to_owned();
     let named: Vec<String> = tasks
         .iter()

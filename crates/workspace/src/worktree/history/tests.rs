@@ -83,3 +83,18 @@ fn a_session_that_has_forgotten_its_branch_finds_it() {
     git(&lab.top, &["worktree", "remove", "--force", path.to_str().unwrap()]);
     assert_eq!(trace(&lab.top, OURS).unwrap().unwrap().path, None);
 }
+
+#[test]
+fn what_a_branch_ends_with_is_told_from_what_it_has_before() {
+    let (lab, path, branch) = with_worktree();
+    let commits = ["T-001", "T-002", "T-003"].map(|task| land(&path, &branch, task));
+    let [first, second, third] = commits.each_ref().map(String::as_str);
+    let ends = |these: &[&str]| ending(&lab.top, &branch, these).unwrap();
+    let told = |found: &[&str], before: &str| {
+        (found.iter().map(|&one| one.to_owned()).collect::<Vec<_>>(), Some(before.to_owned()))
+    };
+    assert_eq!(ends(&[]), told(&[], third));
+    assert_eq!(ends(&[first]), told(&[], third));
+    assert_eq!(ends(&[first, third]), told(&[third], second));
+    assert_eq!(ends(&[second, third]), told(&[third, second], first));
+}

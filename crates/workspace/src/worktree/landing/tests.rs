@@ -100,6 +100,24 @@ fn with_nothing_to_commit_it_is_the_tip_or_an_empty_commit() {
 }
 
 #[test]
+fn what_came_after_a_commit_is_no_part_of_it_and_is_committed_where_that_is_asked_for() {
+    let (_lab, path, branch) = with_worktree();
+    let own = trailers();
+    write(&path.join("a.txt"), "two\n");
+    let first = land(&path, &landing(&branch, &own));
+    let rest = || commit_rest(&path, &landing(&branch, &own)).unwrap();
+    assert_eq!(rest(), Landed::found(first.clone()));
+    write(&path.join("a.txt"), "three\n");
+    assert_eq!(land(&path, &landing(&branch, &own)), first);
+    let second = rest();
+    assert!(second.ours && second.commit != first, "{second:?}");
+    assert_eq!((status(&path), rest()), (String::new(), Landed::found(second.commit)));
+    // Another one's commit is not taken for it.
+    git(&path, &["commit", "-q", "--allow-empty", "-m", "mine"]);
+    assert!(!rest().ours);
+}
+
+#[test]
 fn a_call_that_was_cut_short_anywhere_is_made_again_with_the_same_result() {
     let own = trailers();
     let mut trees = BTreeSet::new();
