@@ -296,8 +296,10 @@ impl State {
         let number = event.turn.unwrap_or(self.turn.number + 1);
         self.attempted(number, started.cause);
         self.bridge.reached(&started.messages);
+        let rest = !started.cause.is_another_attempt() && self.turn.asked_in > 0;
         self.turn = Turn {
             number,
+            asked_in: if rest { self.turn.asked_in } else { number },
             agent: event.agent.clone().unwrap_or_default(),
             cause: Some(started.cause),
             question: event.id.clone(),

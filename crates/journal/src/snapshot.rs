@@ -20,7 +20,7 @@ use crate::{
 pub const FILE: &str = "state.json";
 
 /// Raised whenever the fold changes its meaning: older snapshots are then folded anew.
-const VERSION: u32 = 8;
+const VERSION: u32 = 9;
 
 #[derive(Serialize, Deserialize)]
 struct Frame {

@@ -57,7 +57,7 @@ pub(crate) fn at_turn_end(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
 
 /// Whether this is a reviewer's session, and its verdict on what it was asked last is there.
 pub(crate) fn has_spoken(state: &State) -> bool {
-    state.review.submitted.as_ref().is_some_and(|(turn, _)| *turn == state.turn.number)
+    state.verdict().is_some()
 }
 
 /// A verdict that a reviewer has given is its last word, also where its run was killed right after:
@@ -331,7 +331,8 @@ fn sitting(
         text,
         messages,
         worker: Some(worker),
-        caps: panel::caps(state, theirs.state(), untold, supervisor.now()),
+        caps: panel::caps(state, theirs.state(), untold),
+        until: panel::until(state),
         purse: Purse::default(),
         dir: theirs.dir().to_owned(),
         ledger: state.review.ledger.clone(),

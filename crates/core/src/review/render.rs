@@ -172,16 +172,18 @@ fn ledger_section(text: &mut String, ledger: &Ledger, me: &str) {
         );
         section(text, "Concerns that are open", &body);
     }
+    let mut settled = ledger.settled();
+    // What was settled for another task may be a concern anew in this one.
+    settled.retain(|entry| ledger.is_settled(entry));
     settled_section(
         text,
-        ledger,
+        &settled,
         "Do not raise them again, unless the diff breaks them anew: then \
                                    show where, with evidence that was not there before.",
     );
 }
 
-fn settled_section(text: &mut String, ledger: &Ledger, advice: &str) {
-    let settled = ledger.settled();
+fn settled_section(text: &mut String, settled: &[&Entry], advice: &str) {
     if settled.is_empty() {
         return;
     }
@@ -247,7 +249,7 @@ pub fn ledger_for_worker(ledger: &Ledger) -> String {
     for entry in ledger.open() {
         let _ = writeln!(text, "{}", concern(entry, &entry.reviewer));
     }
-    settled_section(&mut text, ledger, "They are met: do not undo what meets them.");
+    settled_section(&mut text, &ledger.settled(), "They are met: do not undo what meets them.");
     text
 }
 
@@ -281,7 +283,7 @@ pub fn feedback(
             text.push_str("Do this first, and in another way than before.\n");
         }
     }
-    settled_section(&mut text, ledger, "They are met: do not undo what meets them.");
+    settled_section(&mut text, &ledger.settled(), "They are met: do not undo what meets them.");
     text
 }
 
