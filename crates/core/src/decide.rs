@@ -169,16 +169,19 @@ fn judged(state: &State) -> Next {
 
 /// What comes after a turn that has changed nothing: there is nothing that could pass.
 fn idle(state: &State) -> Next {
-    let often = state.review.idle >= MOST_IDLE;
+    let review = &state.review;
+    let often = review.idle >= MOST_IDLE;
     let told = state.turn.cause == Some(Cause::Message);
-    match state.review.accepted.last() {
+    // What is asked for now is met by what was accepted only where that was for the same task.
+    let met = |turn: u32| turn >= review.ledger.since && review.ledger.open().is_empty();
+    match review.accepted.last() {
         // What was accepted is what is there.
-        Some((turn, _)) if often || told => match lacks(state, *turn) {
-            true => Next::Commit,
-            false => Next::Finish,
-        },
-        None if often => Next::Idle,
-        _ => Next::ReviewTurn,
+        Some((turn, _)) if (often || told) && lacks(state, *turn) => Next::Commit,
+        // There may be nothing to do for a message.
+        Some(_) if told => Next::Finish,
+        _ if !often => Next::ReviewTurn,
+        Some((turn, _)) if met(*turn) => Next::Finish,
+        _ => Next::Idle,
     }
 }
 
@@ -437,13 +440,27 @@ mod tests {
         assert_eq!(other.next(), Next::ReviewTurn);
         let other = reviewed(turn(other, Cause::Review), 0);
         assert_eq!(other.next(), Next::Commit);
-        assert_eq!(committed(other).next(), Next::Finish);
+        assert_eq!(committed(other).next(), Next::Idle, "what is asked for now is not done");
         // What was said to it comes next.
         let journal = committed(journal);
         assert_eq!(journal.next(), Next::MessageTurn);
         let mut journal = turn(journal, Cause::Message);
         journal.0.bridge.waiting.clear();
-        assert_eq!(reviewed(journal, 0).next(), Next::Finish);
+        let journal = reviewed(journal, 0);
+        assert_eq!(journal.next(), Next::Finish);
+        // What it does then does not pass, and it goes back to what was accepted.
+        let failed: VerdictGiven = serde_json::from_value(serde_json::json!({
+            "iteration": 3, "reviewer": "claude", "agent": "claude", "verdict": "fail", "via": "tool",
+            "concerns": [{ "id": "C1", "category": "x", "concern": "x", "evidence": "x", "next_step": "x" }],
+        }))
+        .unwrap();
+        let journal = reviewed(turn(journal, Cause::Message), 1).with("", failed);
+        let journal = reviewed(turn(journal, Cause::Review), 0);
+        assert_eq!(journal.next(), Next::ReviewTurn);
+        let mut journal = reviewed(turn(journal, Cause::Review), 0);
+        assert_eq!(journal.next(), Next::Idle);
+        journal.0.review.ledger.entries.clear();
+        assert_eq!(journal.next(), Next::Finish);
     }
 
     #[test]

@@ -109,7 +109,10 @@ pub(crate) fn stopped(session: &Session) -> segue_journal::Result<Vec<(String, S
         // One that can't be read is asked in a session of its own.
         let Ok(theirs) = open(session, seat) else { continue };
         let over = [Reason::Done, Reason::Interrupted];
-        if theirs.state().stop.as_ref().is_some_and(|stop| !over.contains(&stop.reason)) {
+        let stopped = theirs.state().stop.as_ref().is_some_and(|stop| !over.contains(&stop.reason));
+        // One that could not even begin has no stop of its own: the session's names its agent.
+        let named = state.stop.as_ref().and_then(|stop| stop.agent.as_deref());
+        if stopped || named == Some(theirs.state().agent()) {
             found.push((seat.name.clone(), theirs));
         }
     }

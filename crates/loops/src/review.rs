@@ -4,6 +4,7 @@
 //! resume that goes on with the next.
 
 mod landing;
+mod requests;
 
 use segue_agents::{closing, verdict};
 use segue_core::{
@@ -355,8 +356,7 @@ fn case<T>(
         Some((task, _)) => task.clone(),
         None => identity.map_or(Ok(String::new()), |found| session.text(&found.prompt))?,
     };
-    let requests: Vec<String> =
-        state.notes.prompts.iter().map(|asked| asked.what.clone()).collect();
+    let requests = requests::requests(session, &task)?;
     let points = round.and_then(|round| Some((round.from.as_ref()?, round.to.as_ref()?)));
     let (mut diff, mut files) = (None, Vec::new());
     if let Some((from, to)) = points {
