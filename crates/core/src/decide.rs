@@ -153,8 +153,7 @@ fn judged(state: &State) -> Next {
             round.passes(terms)
         }
     };
-    let waiting = |name| state.bridge.waiting_for(name).any(|one| one.message.from == PERSON);
-    let said = !state.is_part() && waiting(state.worker());
+    let said = has_word(state);
     let lands = state.terms().is_some() && lacks(state, state.last_turn());
     match passed {
         false => Next::ReviewTurn,
@@ -174,15 +173,22 @@ fn idle(state: &State) -> Next {
     let told = state.turn.cause == Some(Cause::Message);
     // What is asked for now is met by what was accepted only where that was for the same task.
     let met = |turn: u32| turn >= review.ledger.since && review.ledger.open().is_empty();
+    let done = if has_word(state) { Next::MessageTurn } else { Next::Finish };
     match review.accepted.last() {
         // What was accepted is what is there.
         Some((turn, _)) if (often || told) && lacks(state, *turn) => Next::Commit,
         // There may be nothing to do for a message.
-        Some(_) if told => Next::Finish,
+        Some(_) if told => done,
         _ if !often => Next::ReviewTurn,
-        Some((turn, _)) if met(*turn) => Next::Finish,
+        Some((turn, _)) if met(*turn) => done,
         _ => Next::Idle,
     }
+}
+
+/// Whether something that a person said waits for the worker.
+fn has_word(state: &State) -> bool {
+    let mut waiting = state.bridge.waiting_for(state.worker());
+    !state.is_part() && waiting.any(|one| one.message.from == PERSON)
 }
 
 /// Whether there is a branch of the session's own that does not have the work of a turn yet.
@@ -444,9 +450,9 @@ mod tests {
         // What was said to it comes next.
         let journal = committed(journal);
         assert_eq!(journal.next(), Next::MessageTurn);
-        let mut journal = turn(journal, Cause::Message);
+        let mut journal = reviewed(turn(journal, Cause::Message), 0);
+        assert_eq!(journal.next(), Next::MessageTurn, "there is one more");
         journal.0.bridge.waiting.clear();
-        let journal = reviewed(journal, 0);
         assert_eq!(journal.next(), Next::Finish);
         // What it does then does not pass, and it goes back to what was accepted.
         let failed: VerdictGiven = serde_json::from_value(serde_json::json!({
