@@ -103,6 +103,14 @@ impl Desk {
         Self { disk, dir, turn, agent, kind, told: Mutex::default() }
     }
 
+    /// Notes that somebody asks for the tools: whether a program does is known only here.
+    pub(crate) fn was_found(&self) {
+        if self.disk.exists(&self.dir.join(JOURNAL)) {
+            // Where that fails, the worst is a warning too many.
+            let _ = inbox::note_contact(&*self.disk, &self.dir, self.turn);
+        }
+    }
+
     /// What may be called here.
     pub(crate) fn tools(&self) -> impl Iterator<Item = &'static dyn Tool> {
         let fits = |(_, whom): &&(&dyn Tool, Whom)| whom.includes(self.kind);

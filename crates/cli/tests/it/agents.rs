@@ -282,3 +282,16 @@ fn a_prompt_is_for_the_agent_alone() {
         above.for_each(|above| assert_eq!(mode(above), 0o700, "{}", above.display()));
     }
 }
+
+#[test]
+fn that_a_program_has_not_asked_for_the_tools_is_said_once() {
+    let env = env();
+    claude(&env, &[init(), text("Done."), done()], "say");
+    for args in [["run", "claude", "Go"], ["resume", "1", "More"]] {
+        assert_eq!(segue(&env, &args).status, 0);
+    }
+    let said = data(&env, 1, "warning.raised");
+    assert_eq!(said.len(), 1, "{said:?}");
+    let message = said[0]["message"].as_str().unwrap();
+    assert!(message.starts_with("Claude Code has not asked for Segue's tools: "), "{message}");
+}

@@ -479,7 +479,8 @@ fn reviewers_see_all_that_was_asked_for_and_what_was_said_to_the_worker() {
         let (_, since) = asked[n].split_once("## What was asked for since\n\n")?;
         Some(since.split_once("\n\n## ")?.0.trim_end())
     };
-    let expected = [None, Some("Keep the old API".to_owned()), Some(format!("Keep the old API\n\n{long}"))];
+    let expected =
+        [None, Some("Keep the old API".to_owned()), Some(format!("Keep the old API\n\n{long}"))];
     assert_eq!([0, 1, 2].map(|n| since(n).map(str::to_owned)), expected);
 }
 
@@ -542,7 +543,8 @@ text = "So it is."
         assert!(output.stderr.contains(said), "{}", output.stderr);
     }
     assert_eq!(data(&env, 1, "session.resumed").len(), 0);
-    let plan = |words: &[&str]| segue(&env, &[&["resume", "1", "--dry-run"], words].concat()).stderr;
+    let plan =
+        |words: &[&str]| segue(&env, &[&["resume", "1", "--dry-run"], words].concat()).stderr;
     assert!(plan(&["More"]).contains("1 for the worker, which gets it\n"), "{}", plan(&["More"]));
     // What a person says is a turn of its own, which has the other one too.
     assert_eq!(segue(&env, &["bridge", "1", "send", "worker", "Thanks"]).status, 0);

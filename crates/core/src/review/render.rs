@@ -391,7 +391,7 @@ mod tests {
         let case = Case { requests: &requests, ..Case::default() };
         let text = question(&case, "codex", &Ledger::default(), "", 16_000);
         let told = |word: &str| text.matches(word).count();
-        assert_eq!((told("one, "), told("two, "), told("six, ")), (40, 600, 1000));
+        assert_eq!((told("one, "), told("two, "), told("six,")), (40, 600, 1000));
     }
 
     #[test]

@@ -345,7 +345,8 @@ impl State {
         review.ledger.verdicts.retain(|said| said.turn <= to_turn);
         // Of many attempts the last ones are known: then the task is older than those.
         let first = review.attempts.iter().rfind(|(_, iteration)| *iteration == 1);
-        review.ledger.since = first.or(review.attempts.first()).map_or(to_turn + 1, |(turn, _)| *turn);
+        review.ledger.since =
+            first.or(review.attempts.first()).map_or(to_turn + 1, |(turn, _)| *turn);
     }
 
     /// A turn of the worker begins: another attempt, or the rest of the one under way.

@@ -246,7 +246,8 @@ fn claude_works_and_codex_had_submitted_its_verdict() {
     let ids: Vec<&str> = asked.iter().map(|turn| turn["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["review-1", "review-2"], "each question once");
     assert_eq!((questions(&lab, reviewer).len(), asked_by(&lab, reviewer).len()), (1, 1));
-    let (working, judging) = (conversation(&lab, worker, false), conversation(&lab, reviewer, true));
+    let (working, judging) =
+        (conversation(&lab, worker, false), conversation(&lab, reviewer, true));
     let told = |text: &str| SAID.map(|(_, word)| text.matches(word).count());
     // What a person said to the worker, the reviewer judges by.
     assert_eq!((told(&working), told(&judging)), ([1, 0], [1, 1]), "{judging}");
