@@ -471,7 +471,7 @@ fn reviewers_see_all_that_was_asked_for_and_what_was_said_to_the_worker() {
     // It was told with what the reviewers had to say.
     let turns = data(&env, 1, "turn.started");
     assert_eq!((turns.len(), &turns[1]["cause"]), (2, &json!("review")));
-    let long = format!("{}and then it ends", "Do one thing after another, ".repeat(200));
+    let long = format!("{}and then it ends", "Do one thing after another, ".repeat(40));
     let output = segue(&env, &["resume", "1", &long]);
     assert_eq!(output.status, 0, "{}", output.stderr);
     let asked = prompts(&env, "native-2");
