@@ -245,7 +245,7 @@ fn claude_works_and_codex_had_submitted_its_verdict() {
     let asked = of_kind(&reviewer_journal(&lab, "codex"), "turn.started");
     let ids: Vec<&str> = asked.iter().map(|turn| turn["id"].as_str().unwrap()).collect();
     assert_eq!(ids, ["review-1", "review-2"], "each question once");
-    assert_eq!((questions(&lab, reviewer).len(), asked_by(&lab, reviewer).len()), (1, 1));
+    assert_eq!(asked_by(&lab, reviewer).len(), 1, "not for the rest of its answer");
     let (working, judging) =
         (conversation(&lab, worker, false), conversation(&lab, reviewer, true));
     let told = |text: &str| SAID.map(|(_, word)| text.matches(word).count());
