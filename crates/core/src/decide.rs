@@ -139,8 +139,7 @@ fn no_case(state: &State) -> bool {
 
 /// What comes after the proof: the reviewers, where there are any.
 fn judged(state: &State) -> Next {
-    let waiting = |name| state.bridge.waiting_for(name).any(|one| one.message.from == PERSON);
-    let said = !state.is_part() && waiting(state.worker());
+    let said = has_word(state);
     let passed = match (state.terms(), state.round()) {
         (None, _) => true,
         (Some(terms), _) if terms.reviewers.is_empty() => true,
@@ -169,17 +168,27 @@ fn judged(state: &State) -> Next {
 
 /// What comes after a turn that has changed nothing: there is nothing that could pass.
 fn idle(state: &State) -> Next {
-    let often = state.review.idle >= MOST_IDLE;
+    let review = &state.review;
+    let often = review.idle >= MOST_IDLE;
     let told = state.turn.cause == Some(Cause::Message);
-    match state.review.accepted.last() {
+    // What is asked for now is met by what was accepted only where that was for the same task.
+    let met = |turn: u32| turn >= review.ledger.since && review.ledger.open().is_empty();
+    let done = if has_word(state) { Next::MessageTurn } else { Next::Finish };
+    match review.accepted.last() {
         // What was accepted is what is there.
-        Some((turn, _)) if often || told => match lacks(state, *turn) {
-            true => Next::Commit,
-            false => Next::Finish,
-        },
-        None if often => Next::Idle,
-        _ => Next::ReviewTurn,
+        Some((turn, _)) if (often || told) && lacks(state, *turn) => Next::Commit,
+        // There may be nothing to do for a message.
+        Some(_) if told => done,
+        _ if !often => Next::ReviewTurn,
+        Some((turn, _)) if met(*turn) => done,
+        _ => Next::Idle,
     }
+}
+
+/// Whether something that a person said waits for the worker.
+fn has_word(state: &State) -> bool {
+    let mut waiting = state.bridge.waiting_for(state.worker());
+    !state.is_part() && waiting.any(|one| one.message.from == PERSON)
 }
 
 /// Whether there is a branch of the session's own that does not have the work of a turn yet.
@@ -454,13 +463,27 @@ mod tests {
         assert_eq!(other.next(), Next::ReviewTurn);
         let other = reviewed(turn(other, Cause::Review), 0);
         assert_eq!(other.next(), Next::Commit);
-        assert_eq!(committed(other).next(), Next::Finish);
+        assert_eq!(committed(other).next(), Next::Idle, "what is asked for now is not done");
         // What was said to it comes next.
         let journal = committed(journal);
         assert_eq!(journal.next(), Next::MessageTurn);
-        let mut journal = turn(journal, Cause::Message);
+        let mut journal = reviewed(turn(journal, Cause::Message), 0);
+        assert_eq!(journal.next(), Next::MessageTurn, "there is one more");
         journal.0.bridge.waiting.clear();
-        assert_eq!(reviewed(journal, 0).next(), Next::Finish);
+        assert_eq!(journal.next(), Next::Finish);
+        // What it does then does not pass, and it goes back to what was accepted.
+        let failed: VerdictGiven = serde_json::from_value(serde_json::json!({
+            "iteration": 3, "reviewer": "claude", "agent": "claude", "verdict": "fail", "via": "tool",
+            "concerns": [{ "id": "C1", "category": "x", "concern": "x", "evidence": "x", "next_step": "x" }],
+        }))
+        .unwrap();
+        let journal = reviewed(turn(journal, Cause::Message), 1).with("", failed);
+        let journal = reviewed(turn(journal, Cause::Review), 0);
+        assert_eq!(journal.next(), Next::ReviewTurn);
+        let mut journal = reviewed(turn(journal, Cause::Review), 0);
+        assert_eq!(journal.next(), Next::Idle);
+        journal.0.review.ledger.entries.clear();
+        assert_eq!(journal.next(), Next::Finish);
     }
 
     #[test]

@@ -117,7 +117,7 @@ const MOST_CONCERNS: usize = 64;
 /// The most verdicts that it holds.
 const MOST_VERDICTS: usize = 64;
 
-/// From this share of common words on, two concerns of one reviewer are the same one.
+/// From this share of common words on, a concern of a reviewer is one that is open already.
 const SAME_WORDS: f64 = 0.6;
 
 /// All concerns that were raised, each once.
@@ -131,6 +131,10 @@ pub struct Ledger {
     /// Who let the work pass in the rounds so far, and who did not; of many rounds the last ones.
     #[serde(default)]
     pub verdicts: Vec<Said>,
+    /// The turn of the worker that began the task in hand: what was settled before it was settled
+    /// for another one.
+    #[serde(default)]
+    pub since: u32,
 }
 
 /// One reviewer's word in one round.
@@ -173,8 +177,9 @@ type Rule<'a> = dyn Fn(&Concern, &Entry) -> Option<f64> + 'a;
 
 impl Ledger {
     /// Which known concern each one of a verdict is again, if it is: the one that it names, else one
-    /// with the same text, else the one that is most like it. No two are the same one: what a reviewer
-    /// keeps apart is apart.
+    /// of this task with the same text, else the open one that is most like it. What is settled is not
+    /// found by being alike: what is new would be taken for it, and lost. No two are the same one: what
+    /// a reviewer keeps apart is apart.
     fn known(&self, reviewer: &str, concerns: &[Concern]) -> Vec<Option<&Entry>> {
         let mut found: Vec<Option<usize>> = vec![None; concerns.len()];
         let named = |concern: &Concern, entry: &Entry| {
@@ -183,12 +188,14 @@ impl Ledger {
         };
         let mine = |entry: &Entry| entry.reviewer == reviewer;
         let exact = |concern: &Concern, entry: &Entry| {
-            let same = entry.what.concern.trim() == concern.concern.trim();
-            (mine(entry) && same).then_some(1.0)
+            let here = entry.settled.is_none() || self.is_settled(entry);
+            let same = same(&entry.what.concern, &concern.concern);
+            (mine(entry) && here && same).then_some(1.0)
         };
         let alike = |concern: &Concern, entry: &Entry| {
             let share = common(&entry.what.concern, &concern.concern);
-            (mine(entry) && share >= SAME_WORDS).then_some(share)
+            let open = entry.settled.is_none();
+            (mine(entry) && open && share >= SAME_WORDS).then_some(share)
         };
         let rules: [&Rule<'_>; 3] = [&named, &exact, &alike];
         for rule in rules {
@@ -234,7 +241,7 @@ impl Ledger {
     fn stale(&self, reviewer: &str, concerns: &[Concern]) -> Vec<Option<&Entry>> {
         let known = self.known(reviewer, concerns).into_iter();
         let settled = known.zip(concerns).map(|(known, concern)| {
-            let settled = known.filter(|known| known.settled.is_some());
+            let settled = known.filter(|known| self.is_settled(known));
             // An answer that can't be read says nothing, and so nothing for the work either.
             let settled = settled.filter(|_| concern.category != UNREADABLE);
             settled.filter(|known| same(&known.what.evidence, &concern.evidence))
@@ -250,9 +257,18 @@ impl Ledger {
     }
 
     /// Takes out of a verdict what is settled and comes without anything new, and gives its names.
-    /// Where that was all, there is nothing left against the work.
-    pub fn set_aside(&self, reviewer: &str, said: &mut VerdictSubmitted) -> Vec<String> {
+    /// Where that was all, there is nothing left against the work; but only a reviewer who was asked
+    /// about it is taken to mean that.
+    pub fn set_aside(
+        &self,
+        reviewer: &str,
+        said: &mut VerdictSubmitted,
+        asked: bool,
+    ) -> Vec<String> {
         let stale = self.stale(reviewer, &said.concerns);
+        if !asked && stale.iter().all(Option::is_some) {
+            return Vec::new();
+        }
         let names: Vec<Option<String>> =
             stale.iter().map(|entry| entry.map(|entry| entry.what.id.clone())).collect();
         let mut kept = names.iter().map(Option::is_none);
@@ -320,11 +336,17 @@ impl Ledger {
     pub fn settled(&self) -> Vec<&Entry> {
         self.entries.iter().filter(|entry| entry.settled.is_some()).collect()
     }
+
+    /// Whether a concern was settled in the task in hand.
+    #[must_use]
+    pub fn is_settled(&self, entry: &Entry) -> bool {
+        entry.settled.is_some() && entry.settled_in >= self.since
+    }
 }
 
-/// Whether two texts say the same, by their words.
+/// Whether two texts are the same, however they are broken into lines.
 fn same(one: &str, other: &str) -> bool {
-    common(one, other) >= SAME_WORDS
+    one.split_whitespace().eq(other.split_whitespace())
 }
 
 /// The share of words that two texts have in common.
@@ -460,18 +482,72 @@ mod tests {
         raised(&mut ledger, 2, std::slice::from_ref(&test));
         // Something else besides: that is what counts.
         let mut mixed = fail(&[docs.clone(), test.clone()]);
-        assert_eq!(ledger.set_aside("claude", &mut mixed), ["C1"]);
+        assert_eq!(ledger.set_aside("claude", &mut mixed, true), ["C1"]);
         assert_eq!((mixed.verdict, &mixed.concerns), (Verdict::Fail, &vec![test.clone()]));
         // Nothing besides: nothing is left.
         let mut only = fail(std::slice::from_ref(&docs));
-        assert_eq!(ledger.set_aside("claude", &mut only), ["C1"]);
+        assert_eq!(ledger.set_aside("claude", &mut only, true), ["C1"]);
         assert_eq!((only.verdict, only.concerns.len()), (Verdict::Pass, 0));
         // What is open, or has something new to show, is argued.
         let news = Concern { evidence: "guide.md:9 is gone now".into(), ..docs };
         for concerns in [vec![test], vec![news], vec![]] {
             let mut said = fail(&concerns);
-            assert!(ledger.set_aside("claude", &mut said).is_empty());
+            assert!(ledger.set_aside("claude", &mut said, true).is_empty());
             assert_eq!(said, fail(&concerns));
         }
+    }
+
+    #[test]
+    fn what_is_only_like_something_settled_is_a_new_concern() {
+        let add = concern("There is no test for add", "src/math.rs:12");
+        let sub = concern("There is no test for sub", "src/math.rs:40");
+        let moved = Concern { evidence: "src/math.rs:40".into(), ..add.clone() };
+        let broken = Concern {
+            concern: "There is no\n  test for add ".into(),
+            evidence: " src/math.rs:12".into(),
+            ..add.clone()
+        };
+        let mut ledger = Ledger::default();
+        raised(&mut ledger, 1, std::slice::from_ref(&add));
+        raised(&mut ledger, 2, &[]);
+        for one in [&sub, &moved] {
+            assert_eq!(ledger.argued_again("claude", std::slice::from_ref(one)), None);
+            let mut said = fail(std::slice::from_ref(one));
+            assert!(ledger.set_aside("claude", &mut said, true).is_empty());
+            assert_eq!(said, fail(std::slice::from_ref(one)));
+        }
+        assert!(ledger.argued_again("claude", &[broken]).is_some());
+        assert_eq!(raised(&mut ledger, 3, &[sub, add]), ["C2", "C1"]);
+    }
+
+    #[test]
+    fn what_was_settled_for_another_task_is_not_so_for_this_one() {
+        let vague = concern("There is no test", "the diff");
+        let mut ledger = Ledger::default();
+        raised(&mut ledger, 1, std::slice::from_ref(&vague));
+        raised(&mut ledger, 2, &[]);
+        ledger.since = 3;
+        let again = Concern { again: Some("C1".into()), ..vague.clone() };
+        for one in [&vague, &again] {
+            assert_eq!(ledger.argued_again("claude", std::slice::from_ref(one)), None);
+        }
+        assert_eq!(raised(&mut ledger, 3, std::slice::from_ref(&vague)), ["C2"]);
+        raised(&mut ledger, 4, &[]);
+        assert_eq!(ledger.argued_again("claude", &[vague]).unwrap().what.id, "C2");
+    }
+
+    #[test]
+    fn a_verdict_is_not_turned_round_before_its_reviewer_was_asked_about_it() {
+        let (docs, test) = (concern("No docs", "README.md:1"), concern("No test", "a.rs:1"));
+        let mut ledger = Ledger::default();
+        raised(&mut ledger, 1, std::slice::from_ref(&docs));
+        raised(&mut ledger, 2, &[]);
+        let mut only = fail(std::slice::from_ref(&docs));
+        assert!(ledger.set_aside("claude", &mut only, false).is_empty());
+        assert_eq!(only, fail(std::slice::from_ref(&docs)));
+        // What counts besides is enough against the work.
+        let mut mixed = fail(&[docs, test.clone()]);
+        assert_eq!(ledger.set_aside("claude", &mut mixed, false), ["C1"]);
+        assert_eq!(mixed, fail(&[test]));
     }
 }

@@ -43,6 +43,9 @@ pub use tasks::{
 pub use turn::{Progress, Proof, ToolCall, Turn};
 pub use vendors::VendorSession;
 
+/// The id of the warning that a vendor's program did not ask for our tools.
+pub const NO_TOOLS: &str = "no-tools";
+
 /// How much of a text a list shows.
 const LAST_TEXT_CHARS: usize = 160;
 
@@ -123,6 +126,9 @@ pub struct State {
     /// The last that was told of each of the vendor's windows.
     #[serde(default)]
     pub quotas: Vec<QuotaTold>,
+    /// Whose programs did not ask for our tools, which was said once.
+    #[serde(default)]
+    pub without_tools: Vec<String>,
     /// Lines of vendors' streams that could not be read.
     #[serde(default)]
     pub unread_lines: u64,
@@ -209,6 +215,9 @@ impl State {
             Body::ProofStarted(_) => self.proof = Proof::Started,
             Body::ProofReturned(returned) => self.proof = Proof::of(returned),
             Body::ReplayEnded(ended) => self.replay = Some(ended.clone()),
+            Body::WarningRaised(_) if event.id.as_deref() == Some(NO_TOOLS) => {
+                self.without_tools.extend(event.agent.clone());
+            }
             Body::LimitHit(_)
             | Body::WarningRaised(_)
             | Body::ProgressReported(_)
@@ -299,8 +308,10 @@ impl State {
         let number = event.turn.unwrap_or(self.turn.number + 1);
         self.attempted(number, started.cause);
         self.bridge.reached(&started.messages);
+        let rest = !started.cause.is_another_attempt() && self.turn.asked_in > 0;
         self.turn = Turn {
             number,
+            asked_in: if rest { self.turn.asked_in } else { number },
             agent: event.agent.clone().unwrap_or_default(),
             cause: Some(started.cause),
             question: event.id.clone(),

@@ -34,6 +34,29 @@ pub fn put(disk: &dyn Disk, session: &Path, id: &str, message: &Message) -> Resu
     }
 }
 
+/// Where it stands, while a turn is under way, that the server of our tools was asked for them. It is
+/// no message, and nobody takes it in.
+fn contact(session: &Path, turn: u32) -> PathBuf {
+    session.join(INBOX).join(format!(".tools-{turn}"))
+}
+
+/// Notes that the agent of a turn has found our tools.
+pub fn note_contact(disk: &dyn Disk, session: &Path, turn: u32) -> Result<()> {
+    let dir = session.join(INBOX);
+    disk.create_dir_all(&dir).at(&dir)?;
+    let path = contact(session, turn);
+    match disk.claim(&path, b"") {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        claimed => claimed.at(&path),
+    }
+}
+
+/// Whether it has. It is asked once, when the turn is over.
+#[must_use]
+pub fn take_contact(disk: &dyn Disk, session: &Path, turn: u32) -> bool {
+    disk.remove_file(&contact(session, turn)).is_ok()
+}
+
 /// A message that waits, with its id.
 #[derive(Clone, Debug)]
 pub struct Waiting {

@@ -65,7 +65,10 @@ fn answer(desk: &Desk, line: &[u8]) -> Option<Value> {
     let method = message.get("method")?.as_str().unwrap_or_default();
     let params = message.get("params").unwrap_or(&Value::Null);
     let result = match method {
-        "initialize" => greeting(desk, params),
+        "initialize" => {
+            desk.was_found();
+            greeting(desk, params)
+        }
         "ping" => json!({}),
         "tools/list" => {
             json!({ "tools": desk.tools().map(shown).collect::<Vec<_>>() })
@@ -204,6 +207,19 @@ mod tests {
         assert_eq!(said[5]["error"]["message"], "there is no tool `rm`");
         assert_eq!((&said[6]["id"], &said[6]["error"]["code"]), (&Value::Null, &json!(NOT_JSON)));
         assert_eq!(said[7]["error"]["code"], NO_REQUEST);
+    }
+
+    #[test]
+    fn who_asks_for_the_tools_is_known_until_the_turn_is_over() {
+        let place = Place::new();
+        let found = |turn| inbox::take_contact(&RealDisk, place.dir.path(), turn);
+        place.say(r#"{"id":1,"method":"ping"}"#);
+        assert!(!found(3));
+        for _ in 0..2 {
+            place.say(r#"{"id":1,"method":"initialize"}"#);
+        }
+        assert!(place.waiting().is_empty());
+        assert_eq!([found(2), found(3), found(3)], [false, true, false]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use segue_agents::verdict;
 use segue_core::{
     Event, Permission, State,
@@ -34,14 +34,13 @@ use segue_journal::{
 };
 use segue_runner::{
     Halt, Interrupt, Observer, Purse, Supervisor,
-    supervisor::{Activity, stop},
+    supervisor::{Activity, capped, stop},
 };
 
 use crate::{
     bridge,
     keep::{Checkpoints, last_text},
     launch::{self, Asked, LaunchError, Resume, Surroundings, Worker},
-    review::has_spoken,
     shift::Shift,
 };
 
@@ -50,6 +49,9 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// How often a reviewer may die in one round before that is a stop.
 const MOST_DEATHS: u32 = 2;
+
+/// How the name of a question ends that asks about what is settled.
+const SETTLED: &str = ":settled";
 
 /// What the reviewers' sessions need of those around them.
 #[derive(Debug)]
@@ -71,6 +73,8 @@ pub(crate) struct Sitting {
     /// Hired already, so that a missing program is known before anybody works.
     pub(crate) worker: Option<Worker>,
     pub(crate) caps: Caps,
+    /// When the pair's time is over, however often this one is started.
+    pub(crate) until: Option<Timestamp>,
     pub(crate) purse: Purse,
     pub(crate) ledger: Ledger,
     /// It is asked without a memory of the rounds before.
@@ -105,7 +109,10 @@ pub(crate) fn stopped(session: &Session) -> segue_journal::Result<Vec<(String, S
         // One that can't be read is asked in a session of its own.
         let Ok(theirs) = open(session, seat) else { continue };
         let over = [Reason::Done, Reason::Interrupted];
-        if theirs.state().stop.as_ref().is_some_and(|stop| !over.contains(&stop.reason)) {
+        let stopped = theirs.state().stop.as_ref().is_some_and(|stop| !over.contains(&stop.reason));
+        // One that could not even begin has no stop of its own: the session's names its agent.
+        let named = state.stop.as_ref().and_then(|stop| stop.agent.as_deref());
+        if stopped || named == Some(theirs.state().agent()) {
             found.push((seat.name.clone(), theirs));
         }
     }
@@ -139,22 +146,33 @@ pub(crate) fn prepare(
 }
 
 /// What is left of the caps for one reviewer, where all of them have spent this much that the session
-/// has not been told of. The rest is shared out as it is spent: they have one purse.
-pub(crate) fn caps(all: &State, theirs: &State, untold: (u64, u64), now: Timestamp) -> Caps {
-    let left = |cap: Option<u64>, used: u64, own: u64| {
-        cap.map(|cap| own.saturating_add(cap.saturating_sub(used)))
+/// has not been told of. The rest is shared out as it is spent: they have one purse. What is not capped
+/// is lifted: its own session may have had a cap on it before. Of the time, see [`in_time`].
+pub(crate) fn caps(all: &State, theirs: &State, untold: (u64, u64)) -> Caps {
+    let left = |cap: Option<u64>, used: u64, own: u64| match cap {
+        Some(cap) => own.saturating_add(cap.saturating_sub(used)),
+        None => u64::MAX,
     };
     let caps = all.caps_now();
     let money = caps.cost_micros.map(|cap| cap.0);
     Caps {
-        turns: None,
-        iterations: None,
-        reviews: None,
-        steps: caps.steps,
-        wall_clock_secs: caps.time_left(all, now).map(|left| left.as_secs().max(1)),
-        tokens: left(caps.tokens, all.usage.total() + untold.0, theirs.usage.total()),
-        cost_micros: left(money, all.cost.0 + untold.1, theirs.cost.0).map(Micros),
+        steps: caps.steps.or(Some(u32::MAX)),
+        tokens: Some(left(caps.tokens, all.usage.total() + untold.0, theirs.usage.total())),
+        cost_micros: Some(Micros(left(money, all.cost.0 + untold.1, theirs.cost.0))),
+        ..Caps::default()
     }
+}
+
+/// When a session's time is over, where there is a cap on it.
+pub(crate) fn until(all: &State) -> Option<Timestamp> {
+    let cap = SignedDuration::from_secs(all.caps_now().wall_clock_secs?.try_into().ok()?);
+    all.running_since?.checked_add(cap).ok()
+}
+
+/// These caps, with the time that is left at `now`: each run of a reviewer counts its own from zero.
+fn in_time(caps: Caps, until: Option<Timestamp>, now: Timestamp) -> Caps {
+    let left = until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or_default());
+    Caps { wall_clock_secs: Some(left.map_or(u64::MAX, |left| left.as_secs())), ..caps }
 }
 
 /// What a reviewer has spent since the session was last told of it: its run may have been killed.
@@ -300,12 +318,7 @@ impl Chair {
                 let session = Session::open(Arc::clone(self.home.disk()), &sitting.dir)?;
                 // The rest of its answer is lost; its verdict came by the tool, and is not.
                 let state = session.state();
-                let said = state
-                    .review
-                    .submitted
-                    .clone()
-                    .filter(|_| is_about(state, &sitting) && has_spoken(state));
-                let said = said.map(|(_, said)| said);
+                let said = state.verdict().filter(|_| is_about(state, &sitting)).cloned();
                 let outcome = said.ok_or_else(|| stopped.clone());
                 return Ok(returned(&sitting, session, &stopped, outcome));
             }
@@ -337,7 +350,7 @@ impl Chair {
         let moved = Some(self.workspace.as_path()) != session.state().workspace();
         let how = Resume {
             prompt,
-            caps: sitting.caps,
+            caps: in_time(sitting.caps, sitting.until, (self.clock)()),
             workspace: moved.then(|| self.workspace.clone()),
             ..Resume::default()
         };
@@ -359,6 +372,7 @@ impl Chair {
         match launch::resume(session, how, worker, around, |_| {}) {
             Ok(stopped) => stopped,
             Err(LaunchError::Journal(error)) => stop(Reason::Disk, error.to_string()),
+            Err(LaunchError::NoRoom { cap }) => capped(cap),
             Err(error) => stop(Reason::Failed, error.to_string()),
         }
     }
@@ -407,7 +421,7 @@ fn next(session: &Session, sitting: &Sitting) -> segue_journal::Result<Step> {
         Next::GiveUp => return Ok(ask(sitting.text.clone(), "")),
         _ => return Ok(Step::GoOn),
     }
-    let said = state.review.submitted.as_ref().filter(|(turn, _)| *turn == state.turn.number);
+    let said = state.verdict();
     let text = match said {
         Some(_) => String::new(),
         None => last_text(session, state.turn.number)?.map(|(text, _)| text).unwrap_or_default(),
@@ -417,10 +431,10 @@ fn next(session: &Session, sitting: &Sitting) -> segue_journal::Result<Step> {
         return Ok(Step::GoOn);
     }
     let first = state.turn.question.as_ref() == Some(&sitting.question);
-    Ok(match said.map(|(_, said)| said) {
+    Ok(match said {
         Some(said) if first => {
             match sitting.ledger.argued_again(&sitting.seat.name, &said.concerns) {
-                Some(settled) => ask(render::settled_already(settled), ":settled"),
+                Some(settled) => ask(render::settled_already(settled), SETTLED),
                 None => Step::Judged(said.clone()),
             }
         }
@@ -433,10 +447,10 @@ fn next(session: &Session, sitting: &Sitting) -> segue_journal::Result<Step> {
 /// Whether a verdict waits to be taken in.
 fn has_submitted(session: &Session) -> segue_journal::Result<bool> {
     let waiting = inbox::waiting(&**session.disk(), session.dir())?;
-    let turn = session.state().turn.number;
+    let since = session.state().turn.asked_in;
     Ok(waiting
         .iter()
-        .any(|one| matches!(&one.message, Message::Verdict { turn: of, .. } if *of == turn)))
+        .any(|one| matches!(&one.message, Message::Verdict { turn: of, .. } if *of >= since)))
 }
 
 fn returned(
@@ -446,11 +460,12 @@ fn returned(
     mut outcome: Result<VerdictSubmitted, SessionStopped>,
 ) -> Returned {
     let name = sitting.seat.name.clone();
+    let state = session.state();
+    let last = state.turn.question.as_deref().unwrap_or_default();
     let set_aside = match &mut outcome {
-        Ok(said) => sitting.ledger.set_aside(&name, said),
+        Ok(said) => sitting.ledger.set_aside(&name, said, last.ends_with(SETTLED)),
         Err(_) => Vec::new(),
     };
-    let state = session.state();
     let stopped = ReviewerStopped {
         reviewer: name.clone(),
         agent: state.agent().to_owned(),
@@ -464,4 +479,39 @@ fn returned(
         unpriced_calls: state.unpriced_calls,
     };
     Returned { name, session, stopped, outcome, set_aside }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    #[test]
+    fn what_is_lifted_for_the_session_is_lifted_for_its_reviewers() {
+        let before = Caps {
+            steps: Some(1),
+            wall_clock_secs: Some(2),
+            tokens: Some(3),
+            cost_micros: Some(Micros(4)),
+            ..Caps::default()
+        };
+        let all = State { running_since: Some(at(0)), ..State::default() };
+        let now = in_time(caps(&all, &State::default(), (0, 0)), until(&all), at(1));
+        assert_eq!(before.overridden_by(now), Caps::default());
+        let all = State { caps: before, ..all };
+        let now = in_time(caps(&all, &State::default(), (1, 0)), until(&all), at(1));
+        let left = Caps { wall_clock_secs: Some(1), tokens: Some(2), ..before };
+        assert_eq!(before.overridden_by(now), left);
+    }
+
+    #[test]
+    fn a_reviewer_that_is_started_again_has_the_time_that_is_left() {
+        let caps = Caps { wall_clock_secs: Some(60), ..Caps::default() };
+        let all = State { running_since: Some(at(0)), caps, ..State::default() };
+        let left = |second| in_time(Caps::default(), until(&all), at(second)).wall_clock_secs;
+        assert_eq!([left(10), left(59), left(60), left(90)], [50, 1, 0, 0].map(Some));
+    }
 }

@@ -4,6 +4,7 @@
 //! resume that goes on with the next.
 
 mod landing;
+mod requests;
 
 use segue_agents::{closing, verdict};
 use segue_core::{
@@ -57,7 +58,7 @@ pub(crate) fn at_turn_end(supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
 
 /// Whether this is a reviewer's session, and its verdict on what it was asked last is there.
 pub(crate) fn has_spoken(state: &State) -> bool {
-    state.review.submitted.as_ref().is_some_and(|(turn, _)| *turn == state.turn.number)
+    state.verdict().is_some()
 }
 
 /// A verdict that a reviewer has given is its last word, also where its run was killed right after:
@@ -338,7 +339,8 @@ fn sitting(
         text,
         messages,
         worker: Some(worker),
-        caps: panel::caps(state, theirs.state(), untold, supervisor.now()),
+        caps: panel::caps(state, theirs.state(), untold),
+        until: panel::until(state),
         purse: Purse::default(),
         dir: theirs.dir().to_owned(),
         ledger: state.review.ledger.clone(),
@@ -361,8 +363,7 @@ fn case<T>(
         Some((task, _)) => task.clone(),
         None => identity.map_or(Ok(String::new()), |found| session.text(&found.prompt))?,
     };
-    let requests: Vec<String> =
-        state.notes.prompts.iter().map(|asked| asked.what.clone()).collect();
+    let requests = requests::requests(session, &task)?;
     let points = round.and_then(|round| Some((round.from.as_ref()?, round.to.as_ref()?)));
     let (mut diff, mut files) = (None, Vec::new());
     if let Some((from, to)) = points {

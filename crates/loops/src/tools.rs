@@ -103,6 +103,14 @@ impl Desk {
         Self { disk, dir, turn, agent, kind, told: Mutex::default() }
     }
 
+    /// Notes that somebody asks for the tools: whether a program does is known only here.
+    pub(crate) fn was_found(&self) {
+        if self.disk.exists(&self.dir.join(JOURNAL)) {
+            // Where that fails, the worst is a warning too many.
+            let _ = inbox::note_contact(&*self.disk, &self.dir, self.turn);
+        }
+    }
+
     /// What may be called here.
     pub(crate) fn tools(&self) -> impl Iterator<Item = &'static dyn Tool> {
         let fits = |(_, whom): &&(&dyn Tool, Whom)| whom.includes(self.kind);
@@ -135,17 +143,38 @@ impl Desk {
     fn put(&self, dir: &Path, message: &Message) -> Result<(), String> {
         put(&*self.disk, dir, message).map(drop)
     }
+
+    /// The same for something of which the last one counts: it is the same one again only where
+    /// nothing else was said after it.
+    fn put_last(&self, dir: &Path, message: &Message) -> Result<(), String> {
+        put_unless(&*self.disk, dir, message, || {
+            let kind = std::mem::discriminant(message);
+            let waiting = inbox::waiting(&*self.disk, dir).unwrap_or_default();
+            let last = waiting.iter().rfind(|one| std::mem::discriminant(&one.message) == kind);
+            last.filter(|last| last.message == *message).map(|last| last.id.clone())
+        })
+        .map(drop)
+    }
 }
 
 /// Puts a message into a session's inbox, where the same one does not wait already. Returns its id.
 pub fn put(disk: &dyn Disk, dir: &Path, message: &Message) -> Result<String, String> {
+    let ending = ending(message)?;
+    put_unless(disk, dir, message, || waiting_as(disk, dir, &ending))
+}
+
+fn put_unless(
+    disk: &dyn Disk,
+    dir: &Path,
+    message: &Message,
+    known: impl FnOnce() -> Option<String>,
+) -> Result<String, String> {
     let failed = |error: &dyn std::fmt::Display| format!("it could not be noted: {error}");
     // A session that was removed is not to come back as a directory with an inbox.
     if !disk.exists(&dir.join(JOURNAL)) {
         return Err(failed(&"the session is gone"));
     }
-    let ending = ending(message)?;
-    if let Some(id) = waiting_as(disk, dir, &ending) {
+    if let Some(id) = known() {
         return Ok(id);
     }
     let names = names(disk, dir);
@@ -153,7 +182,7 @@ pub fn put(disk: &dyn Disk, dir: &Path, message: &Message) -> Result<String, Str
     // After whatever waits already: what was said second in one millisecond is heard second.
     let times = names.iter().filter_map(|name| name.get(..13)?.parse::<u128>().ok());
     let time = times.max().map_or(now.as_millis(), |last| now.as_millis().max(last + 1));
-    let id = format!("{time:013}{ending}");
+    let id = format!("{time:013}{}", ending(message)?);
     inbox::put(disk, dir, &id, message).map_err(|error| failed(&error))?;
     Ok(id)
 }
@@ -250,5 +279,36 @@ mod tests {
         let waiting = inbox::waiting(&RealDisk, dir.path()).unwrap();
         let heard: Vec<Message> = waiting.into_iter().map(|one| one.message).collect();
         assert_eq!(heard[1..], words.map(said));
+    }
+
+    #[test]
+    fn the_same_verdict_twice_is_one_and_one_that_is_taken_back_counts_again() {
+        use segue_core::event::Verdict::{self, Fail, Pass};
+        use serde_json::json;
+
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join(JOURNAL), "").unwrap();
+        let here = dir.path().to_owned();
+        let desk = Desk::new(Arc::new(RealDisk), here, 3, "claude".to_owned());
+        let fail = json!({
+            "verdict": "fail", "category": "tests", "concern": "none", "evidence": "a.rs:1",
+            "next_step": "write one",
+        });
+        let call = |tool: &dyn Tool, input: &Value| tool.call(&desk, input).unwrap();
+        let verdicts = || -> Vec<Verdict> {
+            let waiting = inbox::waiting(&RealDisk, dir.path()).unwrap();
+            let said = waiting.into_iter().filter_map(|one| match one.message {
+                Message::Verdict { said, .. } => Some(said.verdict),
+                _ => None,
+            });
+            said.collect()
+        };
+        call(&verdict::SubmitVerdict, &fail);
+        call(&checkpoint::Checkpoint, &json!({ "next_task": "look" }));
+        call(&verdict::SubmitVerdict, &fail);
+        assert_eq!(verdicts(), [Fail]);
+        call(&verdict::SubmitVerdict, &json!({ "verdict": "pass" }));
+        call(&verdict::SubmitVerdict, &fail);
+        assert_eq!(verdicts(), [Fail, Pass, Fail]);
     }
 }

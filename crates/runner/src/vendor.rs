@@ -336,6 +336,9 @@ impl Agent for Hired {
                 self.fresh = true;
                 continue;
             }
+            if played.ending == Some(Ending::Finished) {
+                self.say_without_tools(supervisor)?;
+            }
             self.judge(supervisor, played, attempt)?;
         }
         Ok(())

@@ -192,6 +192,8 @@ impl Vendor for Codex {
         for place in places {
             found = found.or_else(|| rollouts(&place).find(|file| is_named(file, &ending)));
         }
+        // Killed right after it had made the file, Codex does not take up an empty one again.
+        let found = found.filter(|path| std::fs::metadata(path).map_or(true, |it| it.len() > 0));
         let Some(path) = found else { return Ok(None) };
         let mut history = History::new(path.clone());
         read_lines(&path, |line| remember(line, &mut history))?;

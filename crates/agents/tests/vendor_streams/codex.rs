@@ -109,6 +109,9 @@ fn what_its_file_remembers_and_how_it_is_found() {
     assert_eq!(history.prompts, 2);
     assert_eq!(history.last, last("do it", &["Resumed."], &[]));
     assert_eq!(Codex.history(&home.world, Path::new("/work"), ID).unwrap(), None);
+    // A kill has left no more of it than its name.
+    home.put(&name.replace(THREAD, ID), b"");
+    assert_eq!(Codex.history(&home.world, Path::new("/work"), ID).unwrap(), None);
 
     let before: jiff::Timestamp = "2026-11-16T00:09:00Z".parse().unwrap();
     let after: jiff::Timestamp = "2026-11-16T00:10:00Z".parse().unwrap();

@@ -15,7 +15,6 @@ use segue_core::{
 };
 use segue_journal::{Session, session::Mended};
 use segue_loops::{
-    bridge,
     keep::Keeper,
     launch::{self, Asked, Resume},
     place::Place,
@@ -31,7 +30,7 @@ use segue_view::{
 use crate::{
     commands::{
         attach::{self, Start},
-        edited,
+        edited, letters,
         limited::limited,
         place, prompt, relist, resume,
         rewind::{rewind_error, rewind_lines},
@@ -277,11 +276,10 @@ impl Going<'_> {
         let mut notes = back.map(rewind_lines).unwrap_or_default();
         notes.extend(self.list.map(relist::Relist::notes).unwrap_or_default());
         notes.extend(self.substitute.map(Substitute::note));
-        match waiting(session) {
-            0 => {}
-            1 => notes.push(("messages", "1 for the worker, which gets it".to_owned())),
-            n => notes.push(("messages", format!("{n} for the worker, which gets them"))),
-        }
+        let more = asked.prompt.is_some()
+            || with.is_some()
+            || self.list.is_some_and(relist::Relist::has_more);
+        notes.extend(letters::note(session, more));
         if state.rewind.under_way.is_some() && !state.has_begun() {
             notes.insert(0, ("rewind", "the files that it begins with come first".to_owned()));
         } else if let Some(begun) = &state.rewind.under_way {
@@ -382,17 +380,17 @@ fn launch_resume(
     conclude(context, watcher, selector, &dir, &stop)
 }
 
-/// How many messages wait for the worker.
-fn waiting(session: &Session) -> usize {
-    bridge::waiting_for(session, session.state().worker()).map_or(0, |list| list.len())
+/// Whether something waits for the worker that is reason enough to go on.
+fn gets_messages(session: &Session) -> bool {
+    let (count, reach) = letters::waiting(session, false);
+    count > 0 && reach == letters::Reach::NextTurn
 }
 
 fn nothing_to_do(session: &Session, asked: &Request) -> bool {
     let state = session.state();
     let stopped = state.phase == Phase::Stopped && !decide::is_resumable(state);
     stopped
-        // A list that is done has no worker who could get it.
-        && (state.tasks.is_some() || waiting(session) == 0)
+        && !gets_messages(session)
         && asked.prompt.is_none()
         && asked.rewind.is_none()
         // The files of a fork are brought back when it is gone on with.
@@ -413,6 +411,9 @@ fn say_nothing_to_do(context: &Context, session: &Session, selector: &str) -> Co
         say(&format!("ask for more: add a task to {}", tasks.source.display()));
     } else {
         say(&format!("session {selector} is completed: nothing to do"));
+        if let Some((what, text)) = letters::note(session, false) {
+            say(&format!("{what}: {text}"));
+        }
         say(&format!("ask for more: segue resume {selector} \"…\""));
     }
     Ok(Exit::Done)

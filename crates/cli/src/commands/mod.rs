@@ -24,6 +24,7 @@ mod handoff;
 mod import;
 mod import_run;
 mod keys;
+mod letters;
 mod limited;
 mod list;
 mod log;

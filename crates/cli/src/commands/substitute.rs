@@ -43,7 +43,11 @@ impl Substitute {
         let to = known_agent(word).ok_or_else(|| no_such_agent(word))?;
         let mut places = review::stopped(session)?;
         if places.is_empty() {
-            return Ok(None);
+            // To put somebody into the worker's place is not what would help.
+            let message = "it stopped at a reviewer whose own session can't be handed over";
+            return Err(CommandError::usage(message)
+                .hint(format!("that one is asked again: segue resume {selector}"))
+                .hint(format!("another worker: segue handoff {selector} --to {to}")));
         }
         places.retain(|(_, theirs)| theirs.state().agent() != to);
         if places.is_empty() {

@@ -282,3 +282,18 @@ fn a_prompt_is_for_the_agent_alone() {
         above.for_each(|above| assert_eq!(mode(above), 0o700, "{}", above.display()));
     }
 }
+
+#[test]
+fn that_a_program_has_not_asked_for_the_tools_is_said_once() {
+    let env = env();
+    claude(&env, &[init(), text("Done."), done()], "say");
+    for args in [["run", "claude", "Go"], ["resume", "1", "More"]] {
+        assert_eq!(segue(&env, &args).status, 0);
+    }
+    let said = data(&env, 1, "warning.raised");
+    let said = said.iter().map(|one| one["message"].as_str().unwrap());
+    let of_tools =
+        said.filter(|text| text.starts_with("Claude Code has not asked for Segue's tools: "));
+    assert_eq!(of_tools.count(), 1);
+    assert_eq!(data(&env, 1, "turn.ended").len(), 2);
+}

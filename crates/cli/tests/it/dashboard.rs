@@ -103,7 +103,7 @@ fn the_screen_at_eighty_by_twenty_four() {
     workspace  $DIR/repo
     last words All is well.                                                        …
 
-    enter follow · r resume · s stop · h hand off · / filter · ? help · q quit
+    ⏎ follow  r resume  s stop  h hand  o files  / filter  a active  ? help  q quit
     "#);
     tmux.keys(&["q"]);
     tmux.ends(0);
@@ -312,7 +312,7 @@ fn a_pair_has_its_iteration_and_everybody_in_it() {
     let screen = tmux.sees("#1 completed");
     assert!(screen.contains("native-2") && screen.contains("pass"), "{screen}");
     tmux.keys(&["Escape"]);
-    tmux.sees("enter follow");
+    tmux.sees("⏎ follow");
     tmux.keys(&["q"]);
     tmux.ends(0);
 }

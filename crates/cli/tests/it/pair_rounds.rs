@@ -454,3 +454,99 @@ fn another_one_reviews_in_the_place_of_one_at_its_limit() {
     assert_eq!((data(&env, 1, "agent.changed").len(), data(&env, 1, "turn.started").len()), (0, 1));
     assert_eq!(theirs(&env, "native-2", "agent.changed").len(), 1);
 }
+
+#[test]
+fn reviewers_see_all_that_was_asked_for_and_what_was_said_to_the_worker() {
+    let slow = PASS.replace("[[reply]]", "[[reply]]\ndelay_ms = 60000");
+    let (env, mut args) = pair(&[&slow]);
+    args[3] = model(&env, "worker", &writer(&["a", "b", "c"]));
+    let child = start(&mut env.command(&args));
+    until("the review", || !theirs(&env, "native-2", "model.called").is_empty());
+    assert_eq!(segue(&env, &["bridge", "1", "send", "worker", "Keep the old API"]).status, 0);
+    until("the message", || data(&env, 1, "message.sent").len() == 1);
+    signal(&child, Signal::KILL);
+    finish(child);
+    model(&env, "reviewer-0", &[FAIL, PASS, PASS].concat());
+    assert_eq!(segue(&env, &["resume", "1"]).status, 0);
+    // It was told with what the reviewers had to say.
+    let turns = data(&env, 1, "turn.started");
+    assert_eq!((turns.len(), &turns[1]["cause"]), (2, &json!("review")));
+    let long = format!("{}and then it ends", "Do one thing after another, ".repeat(40));
+    let output = segue(&env, &["resume", "1", &long]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    let asked = prompts(&env, "native-2");
+    let since = |n: usize| {
+        let (_, since) = asked[n].split_once("## What was asked for since\n\n")?;
+        Some(since.split_once("\n\n## ")?.0.trim_end())
+    };
+    let expected =
+        [None, Some("Keep the old API".to_owned()), Some(format!("Keep the old API\n\n{long}"))];
+    assert_eq!([0, 1, 2].map(|n| since(n).map(str::to_owned)), expected);
+}
+
+#[test]
+fn a_cap_that_is_reached_between_two_questions_is_a_cap_until_it_is_lifted() {
+    let prose = "[[reply]]\nusage = { input = 9000, output = 0 }\ntext = \"It looks fine.\"\n";
+    let (env, mut args) = pair(&[&format!("{prose}{PASS}")]);
+    let worker =
+        writer(&["a"]).replace("[[reply]]\n", "[[reply]]\nusage = { input = 0, output = 0 }\n");
+    args[3] = model(&env, "worker", &worker);
+    let output = run(&env, &args, &["--max-tokens", "5000"]);
+    assert_eq!(output.status, 3, "{}", output.stderr);
+    assert_eq!(show(&env, "1")["status"], "cap:tokens");
+    assert_eq!(questions(&env, "native-2"), ["review-1"]);
+    let output = segue(&env, &["resume", "1", "--max-tokens", "none"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(questions(&env, "native-2"), ["review-1", "review-1:again"]);
+    assert_eq!(verdicts(&env), [verdict(1, "native-2", "pass")]);
+}
+
+#[test]
+fn another_one_reviews_in_the_place_of_one_that_could_not_even_begin() {
+    let other =
+        r#"exec:cat > /dev/null; printf '\140\140\140segue\n{"verdict":"pass"}\n\140\140\140\n'"#;
+    let (env, args) = pair(&[PASS]);
+    let gone = format!("rm -f {}", env.path("reviewer-0.toml").display());
+    let output = run(&env, &args, &["--proof", &gone]);
+    assert_eq!(output.status, 1, "{}", output.stderr);
+    let stop = &show(&env, "1")["stop"];
+    assert!(stop["message"].as_str().unwrap().starts_with("the reviewer native-2: "), "{stop}");
+    assert_eq!(theirs(&env, "native-2", "session.stopped").len(), 0);
+    let same = segue(&env, &["resume", "1", "--with", "native"]);
+    assert_eq!(same.status, 2, "{}", same.stderr);
+    assert!(same.stderr.contains("the reviewer that it stopped at"), "{}", same.stderr);
+    let output = segue(&env, &["resume", "1", "--with", other]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(verdicts(&env), [verdict(1, "native-2", "pass")]);
+    assert_eq!(data(&env, 1, "verdict.given")[0]["agent"], other);
+    assert_eq!((data(&env, 1, "agent.changed").len(), data(&env, 1, "turn.started").len()), (0, 1));
+}
+
+#[test]
+fn the_plan_says_which_messages_the_worker_gets() {
+    let reviewer = r#"
+[[reply]]
+tools = [
+    { name = "send_to_agent", input = { to = "worker", message = "Well done" } },
+    { name = "submit_verdict", input = { verdict = "pass" } },
+]
+[[reply]]
+text = "So it is."
+"#;
+    let (env, mut args) = pair(&[reviewer]);
+    args[3] = model(&env, "worker", &writer(&["a"]));
+    assert_eq!(run(&env, &args, &[]).status, 0);
+    // It is no reason to go on, however often that is asked for.
+    let output = segue(&env, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    for said in ["nothing to do", "1 for the worker, which gets it when it is asked for more"] {
+        assert!(output.stderr.contains(said), "{}", output.stderr);
+    }
+    assert_eq!(data(&env, 1, "session.resumed").len(), 0);
+    let plan =
+        |words: &[&str]| segue(&env, &[&["resume", "1", "--dry-run"], words].concat()).stderr;
+    assert!(plan(&["More"]).contains("1 for the worker, which gets it\n"), "{}", plan(&["More"]));
+    // What a person says is a turn of its own, which has the other one too.
+    assert_eq!(segue(&env, &["bridge", "1", "send", "worker", "Thanks"]).status, 0);
+    assert!(plan(&[]).contains("2 for the worker, which gets them\n"), "{}", plan(&[]));
+}

@@ -545,4 +545,7 @@ fn a_pair_is_shown_side_by_side_and_goes_on_without_anyone_watching() {
     // In this terminal, where that is asked for.
     let output = server.segue(&["resume", "1", "--here"]);
     assert!(output.stderr.contains("nothing to do"), "{}", output.stderr);
+    let args = ["pair", "--run-id", "1", "More", "--no-tmux", "--max-turns", "2"];
+    let output = server.segue(&args);
+    assert_eq!((output.status, output.stdout.as_str()), (3, "x\n"), "{}", output.stderr);
 }

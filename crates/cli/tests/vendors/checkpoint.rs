@@ -78,6 +78,7 @@ fn notes(cli: Cli) {
     let returned = bodies(&lab, "tool.returned");
     let told = returned[0]["output"]["text"].as_str().unwrap_or_default();
     assert!(told.contains("noted: 1 decision, 1 task left, 1 next task"), "{returned:?}");
+    assert_eq!(bodies(&lab, "warning.raised"), [] as [Value; 0], "it has asked for the tools");
     let reports = bodies(&lab, "progress.reported");
     assert_eq!(reports.len(), 1, "{reports:?}");
     for (field, said) in first.as_object().unwrap() {

@@ -22,7 +22,7 @@ mod rewind;
 mod support;
 mod tasks;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::{fs, time::Duration};
 
 use segue_testkit::{
     model_server::{Fault, Reply, Reset, Usage, When},

@@ -11,7 +11,8 @@ use crate::{
     packet::shortened,
 };
 
-/// How much of a proof's output, of a statement, and of one settled concern is told.
+/// How much of a proof's output, of a statement, and of one settled concern (or of a request, where
+/// there is no room for more) is told.
 const MOST_PROOF: usize = 16 << 10;
 const MOST_STATEMENT: usize = 16 << 10;
 const MOST_SETTLED: usize = 200;
@@ -74,7 +75,8 @@ pub fn question(
     );
     section(&mut text, "The task, as it was given to the worker", case.task);
     if !case.requests.is_empty() {
-        section(&mut text, "What was asked for since", &case.requests.join("\n\n"));
+        let asked = requests(case.requests, budget / 2);
+        section(&mut text, "What was asked for since", &asked);
     }
     if let Some(proof) = case.proof {
         let how = match proof.exit {
@@ -100,6 +102,20 @@ pub fn question(
     section(&mut text, "The diff since the last point that was accepted", &diff(case, left));
     section(&mut text, "Your verdict", ASK_VERDICT);
     text
+}
+
+/// What was asked for last is told whole, where it fits; of what was asked for before, what there is
+/// room for.
+fn requests(all: &[String], most: usize) -> String {
+    let mut left = most;
+    let mut told: Vec<String> = Vec::new();
+    for asked in all.iter().rev() {
+        let part = shortened(asked, left.max(MOST_SETTLED));
+        left = left.saturating_sub(part.len());
+        told.push(part);
+    }
+    told.reverse();
+    told.join("\n\n")
 }
 
 fn section(text: &mut String, title: &str, body: &str) {
@@ -172,16 +188,18 @@ fn ledger_section(text: &mut String, ledger: &Ledger, me: &str) {
         );
         section(text, "Concerns that are open", &body);
     }
+    let mut settled = ledger.settled();
+    // What was settled for another task may be a concern anew in this one.
+    settled.retain(|entry| ledger.is_settled(entry));
     settled_section(
         text,
-        ledger,
+        &settled,
         "Do not raise them again, unless the diff breaks them anew: then \
                                    show where, with evidence that was not there before.",
     );
 }
 
-fn settled_section(text: &mut String, ledger: &Ledger, advice: &str) {
-    let settled = ledger.settled();
+fn settled_section(text: &mut String, settled: &[&Entry], advice: &str) {
     if settled.is_empty() {
         return;
     }
@@ -247,7 +265,7 @@ pub fn ledger_for_worker(ledger: &Ledger) -> String {
     for entry in ledger.open() {
         let _ = writeln!(text, "{}", concern(entry, &entry.reviewer));
     }
-    settled_section(&mut text, ledger, "They are met: do not undo what meets them.");
+    settled_section(&mut text, &ledger.settled(), "They are met: do not undo what meets them.");
     text
 }
 
@@ -281,7 +299,7 @@ pub fn feedback(
             text.push_str("Do this first, and in another way than before.\n");
         }
     }
-    settled_section(&mut text, ledger, "They are met: do not undo what meets them.");
+    settled_section(&mut text, &ledger.settled(), "They are met: do not undo what meets them.");
     text
 }
 
@@ -365,6 +383,15 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is missing in\n{text}");
         }
+    }
+
+    #[test]
+    fn what_was_asked_for_last_is_told_whole() {
+        let requests = ["one, ".repeat(200), "two, ".repeat(1000), "six, ".repeat(1000)];
+        let case = Case { requests: &requests, ..Case::default() };
+        let text = question(&case, "codex", &Ledger::default(), "", 16_000);
+        let told = |word: &str| text.matches(word).count();
+        assert_eq!((told("one, "), told("two, "), told("six,")), (40, 600, 1000));
     }
 
     #[test]

@@ -194,6 +194,14 @@ impl State {
             .is_some_and(|found| matches!(found.loop_kind, LoopKind::Review | LoopKind::Member))
     }
 
+    /// In a reviewer's own session: its verdict on what it was asked last, also where the rest of
+    /// that answer was cut off, or is somebody else's.
+    #[must_use]
+    pub fn verdict(&self) -> Option<&VerdictSubmitted> {
+        let (turn, said) = self.review.submitted.as_ref()?;
+        (*turn >= self.turn.asked_in).then_some(said)
+    }
+
     /// What the worker is called among the participants.
     #[must_use]
     pub fn worker(&self) -> &str {
@@ -335,6 +343,10 @@ impl State {
         }
         review.ledger.entries.retain(|entry| !entry.turns.is_empty());
         review.ledger.verdicts.retain(|said| said.turn <= to_turn);
+        // Of many attempts the last ones are known: then the task is older than those.
+        let first = review.attempts.iter().rfind(|(_, iteration)| *iteration == 1);
+        review.ledger.since =
+            first.or(review.attempts.first()).map_or(to_turn + 1, |(turn, _)| *turn);
     }
 
     /// Whether a turn with this cause is another attempt. What a person says to the worker of a list
@@ -361,8 +373,9 @@ impl State {
         // What a person asks for is another task.
         if cause == Cause::Person {
             self.review.iteration = 0;
-            // Its rounds are counted anew.
+            // Its rounds are counted anew, and what was settled was so for the one before.
             self.review.ledger.verdicts.clear();
+            self.review.ledger.since = turn;
             self.review.before = 0;
             self.review.asked = 0;
         }
@@ -468,6 +481,29 @@ mod tests {
     }
 
     #[test]
+    fn a_verdict_is_of_what_was_asked_also_where_the_rest_of_the_answer_was_cut_off() {
+        let mut journal = Journal::new();
+        let turn = |journal: &mut Journal, cause| {
+            journal.with(TurnStarted::new(Payload::inline("go"), cause));
+        };
+        let said = VerdictSubmitted {
+            verdict: Verdict::Fail,
+            concerns: Vec::new(),
+            summary: None,
+            via: crate::event::Via::Tool,
+        };
+        turn(&mut journal, Cause::Review);
+        journal.with(said.clone()).with(TurnEnded::with(Outcome::Truncated));
+        for rest in [Cause::Cut, Cause::HandOff] {
+            turn(&mut journal, rest);
+            assert_eq!(journal.0.verdict(), Some(&said), "{rest:?}");
+            journal.with(TurnEnded::with(Outcome::Finished));
+        }
+        turn(&mut journal, Cause::Review);
+        assert_eq!(journal.0.verdict(), None);
+    }
+
+    #[test]
     fn an_answer_that_cannot_be_read_settles_nothing() {
         let mut journal = Journal::new();
         journal.round(Cause::Person, &[("C1", "tests")]);
@@ -485,9 +521,20 @@ mod tests {
         // Another task, with iterations of its own.
         journal.round(Cause::Person, &[("C2", "docs")]).round(Cause::Review, &[]);
         assert_eq!((journal.open().len(), journal.0.review.iteration), (0, 2));
+        let settled = |journal: &Journal| {
+            let ledger = &journal.0.review.ledger;
+            let here = ledger.settled().into_iter().filter(|entry| ledger.is_settled(entry));
+            here.map(|entry| entry.what.id.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(settled(&journal), ["C2"], "the other one was settled for another task");
         journal.back(3);
         // What was settled before is settled, and what was open is open.
         assert_eq!((journal.open(), journal.0.review.iteration), (vec!["C2"], 1));
+        assert_eq!(settled(&journal), [""; 0]);
+        journal.undo();
+        assert_eq!(settled(&journal), ["C2"]);
+        journal.back(2);
+        assert_eq!(settled(&journal), ["C1"]);
         journal.undo();
         assert_eq!((journal.open().len(), journal.0.review.iteration), (0, 2));
         journal.back(1);

@@ -23,6 +23,10 @@ pub struct Turn {
     /// What it answers, where the question has a name.
     #[serde(default)]
     pub question: Option<String>,
+    /// The turn in which that was asked: an answer that was cut off, or handed over, goes on in
+    /// later ones.
+    #[serde(default)]
+    pub asked_in: u32,
     /// The messages that were part of its prompt.
     #[serde(default)]
     pub messages: Vec<String>,

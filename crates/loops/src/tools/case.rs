@@ -25,7 +25,7 @@ impl Tool for SubmitCase {
         let case = case::from_tool_input(&input.to_string())?;
         let done = case::noted(&case);
         let (turn, agent) = (desk.turn, desk.agent.clone());
-        desk.put(&desk.dir, &Message::Case { turn, agent, case })?;
+        desk.put_last(&desk.dir, &Message::Case { turn, agent, case })?;
         Ok(done)
     }
 

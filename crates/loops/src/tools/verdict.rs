@@ -25,7 +25,7 @@ impl Tool for SubmitVerdict {
         let said = verdict::from_tool_input(&input.to_string())?;
         let done = verdict::noted(&said);
         let (turn, agent) = (desk.turn, desk.agent.clone());
-        desk.put(&desk.dir, &Message::Verdict { turn, agent, said })?;
+        desk.put_last(&desk.dir, &Message::Verdict { turn, agent, said })?;
         Ok(done)
     }
 

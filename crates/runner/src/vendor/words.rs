@@ -6,9 +6,11 @@ use segue_agents::{
     vendor::{Conversation, History},
 };
 use segue_core::{
-    event::{Body, Entry, Reason},
+    event::{Body, Entry, Reason, WarningRaised},
     identity::LoopKind,
+    state::NO_TOOLS,
 };
+use segue_journal::inbox;
 
 use super::{Hired, memory::Known};
 use crate::{
@@ -136,6 +138,24 @@ impl Hired {
         supervisor.warn(format!(
             "{title} has no session {id} any more: a new one goes on, with a packet of what was done"
         ))
+    }
+
+    /// Our tools were offered, and the program did not ask for them: that is known from our own server
+    /// alone, and said once.
+    pub(super) fn say_without_tools(&self, supervisor: &mut Supervisor<'_>) -> Result<(), Halt> {
+        let (session, state) = (supervisor.session().session(), supervisor.state());
+        let found = inbox::take_contact(&**session.disk(), session.dir(), state.turn.number);
+        let offered = self.config.tools && self.card.can.tools;
+        let agent = supervisor.agent();
+        if !offered || found || state.without_tools.iter().any(|name| name == agent) {
+            return Ok(());
+        }
+        let message = format!(
+            "{} has not asked for Segue's tools: what it has to note is read from the end of its answers",
+            self.card.title
+        );
+        let draft = supervisor.in_turn(WarningRaised { message }).about(NO_TOOLS);
+        supervisor.note(draft).map(drop)
     }
 
     fn new_words(&mut self, supervisor: &mut Supervisor<'_>, prompt: &str) -> Result<Words, Halt> {

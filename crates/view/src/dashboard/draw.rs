@@ -41,12 +41,15 @@ const LEAST: (u16, u16) = (40, 8);
 const DETAILS: u16 = 8;
 const TABLE: u16 = 6;
 
-const KEYS: [&str; 2] = [
+/// All of them, also at 80 columns; what is narrower has those that are needed most.
+const KEYS: [Keys; 3] = [
     "enter follow · r resume · s stop · h hand off · o files · / filter · a active only · ? help · q quit",
+    "⏎ follow  r resume  s stop  h hand  o files  / filter  a active  ? help  q quit",
     "enter follow · r resume · s stop · h hand off · / filter · ? help · q quit",
 ];
-const FOLLOW_KEYS: [&str; 2] = [
+const FOLLOW_KEYS: [Keys; 3] = [
     "esc back · ↑ ↓ scroll · end follow · r resume · s stop · h hand off · o files · ? help · q quit",
+    "esc back  ↑↓ scroll  end last  r resume  s stop  h hand  o files  ? help  q quit",
     "esc back · ↑ ↓ scroll · end follow · r resume · s stop · ? help · q quit",
 ];
 const HELP: [(&str, &str); 13] = [
@@ -118,8 +121,9 @@ fn too_small(area: Rect, canvas: &mut Canvas<'_>) {
 /// Each part says which keys it has.
 type Keys = &'static str;
 
-fn fitting(keys: [Keys; 2], room: Rect) -> Keys {
-    if width(keys[0]) <= room.width.into() { keys[0] } else { keys[1] }
+fn fitting(keys: [Keys; 3], room: Rect) -> Keys {
+    let [_, _, short] = keys;
+    keys.into_iter().find(|keys| width(keys) <= room.width.into()).unwrap_or(short)
 }
 
 fn help(rooms: &Rooms, canvas: &mut Canvas<'_>) -> Keys {

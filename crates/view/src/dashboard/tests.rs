@@ -120,7 +120,7 @@ fn on_eighty_by_twenty_four() {
     workspace  /src/app
     vendor     019c3e-77aa                                                         …
 
-    enter follow · r resume · s stop · h hand off · / filter · ? help · q quit
+    ⏎ follow  r resume  s stop  h hand  o files  / filter  a active  ? help  q quit
     ");
 }
 
@@ -233,7 +233,7 @@ fn a_crew_is_a_tree() {
     workspace  /src/app
     vendor     019c3e-77aa                                                         …
 
-    enter follow · r resume · s stop · h hand off · / filter · ? help · q quit
+    ⏎ follow  r resume  s stop  h hand  o files  / filter  a active  ? help  q quit
     ");
     sort(&mut rows);
     let screen = screen(&mut board(rows.clone()), 80, 24).replace('▸', " ");
@@ -643,6 +643,8 @@ fn one_is_followed_and_scrolled() {
 
     esc back · ↑ ↓ scroll · end follow · r resume · s stop · ?…
     ");
+    assert_snapshot!(screen(&mut board, 80, 24).lines().last().unwrap(), @"esc back  ↑↓ scroll  end last  r resume  s stop  h hand  o files  ? help  q quit");
+    screen(&mut board, 60, 10);
     key(&mut board, KeyCode::Up);
     assert_eq!(words(&mut board), ("24".to_owned(), "29".to_owned()));
     assert!(screen(&mut board, 60, 10).contains(" 1 line below "));

@@ -57,12 +57,13 @@ fn conversation(lab: &Lab, cli: Cli, review: bool) -> String {
     all.rfind(|text| text.contains(QUESTION) == review).unwrap_or_default()
 }
 
-/// Each was told what was said to it once, and nobody what was said to somebody else.
-fn each_was_told_once(lab: &Lab) {
+/// Each was told what was said to it once. Nobody was told what was said to somebody else, but that
+/// reviewers judge by what a person has said to the worker before they were asked.
+fn each_was_told_once(lab: &Lab, before: bool) {
     let (worker, reviewer) = (conversation(lab, WORKER, false), conversation(lab, REVIEWER, true));
     let count = |text: &str| SAID.map(|(_, word)| text.matches(word).count());
     assert_eq!(count(&worker), [1, 0], "{worker}");
-    assert_eq!(count(&reviewer), [0, 1], "{reviewer}");
+    assert_eq!(count(&reviewer), [usize::from(before), 1], "{reviewer}");
     nothing_waits(lab);
 }
 
@@ -82,7 +83,7 @@ fn killed(lab: &Lab, live: Live) {
 /// Goes on, to the end that it would have had without the kill.
 fn resumed_to_its_end(lab: &Lab) {
     ends_after(lab, &["person", "review"]);
-    each_was_told_once(lab);
+    each_was_told_once(lab, true);
 }
 
 /// The same with these turns of the worker.
@@ -119,7 +120,7 @@ fn in_the_middle_of_the_work() {
     let thanks = of(WORKER, Reply::text("I have heard it."));
     start(&mut lab, [vec![done, thanks], passes(REVIEWER, 2)]);
     ends_after(&lab, &["person", "review", "message"]);
-    each_was_told_once(&lab);
+    each_was_told_once(&lab, false);
     assert_eq!(questions(&lab, REVIEWER).len(), 1);
     let told = asked_by(&lab, WORKER)[0].texts().join("\n");
     for part in [TASK, "I wrote the greeting by hand.", "does not pass yet", "Go on where you"] {
@@ -195,7 +196,7 @@ fn in_mid_review_with_one_of_two_verdicts_in() {
         assert_eq!(ids, ["review-1", "review-2"], "{name}");
     }
     assert_eq!(bodies(&lab, "review.started").len(), 2);
-    each_was_told_once(&lab);
+    each_was_told_once(&lab, true);
     let told = conversation(&lab, second, true);
     assert_eq!(told.matches("SECONDWORD").count(), 1, "{told}");
 }
@@ -218,6 +219,39 @@ fn after_a_verdict_was_submitted_and_before_it_counts() {
     let asked = questions(&lab, REVIEWER);
     assert_eq!((asked.len(), asked_by(&lab, REVIEWER).len()), (1, 1), "{asked:?}");
     assert!(asked[0].contains("This is round 2."), "{asked:?}");
+}
+
+/// The same with the roles the other way round.
+#[test]
+fn claude_works_and_codex_had_submitted_its_verdict() {
+    let (worker, reviewer) = (Cli::Claude, Cli::Codex);
+    let Some(mut lab) = Lab::open(worker) else { return };
+    let [call, _] = objects(reviewer, 1).try_into().unwrap();
+    let held = vec![call, reviewing(reviewer, 1, silence())];
+    start(&mut lab, [first_attempt(worker), held]);
+    let live = Live::start(&lab, &["pair", TASK, "--worker", "claude", "--reviewer", "codex"]);
+    wait_for(|| (asked_by(&lab, reviewer).len() == 2).then_some(()));
+    say(&lab, "worker", "WORKERWORD");
+    say(&lab, "codex", "REVIEWERWORD");
+    live.kill();
+    wait_until_nothing_runs(&lab);
+    assert_eq!((show(&lab)["status"].as_str(), verdicts(&lab)), (Some("crashed"), vec![]));
+
+    start(&mut lab, [second_attempt(worker), passes(reviewer, 2)]);
+    let output = segue(&lab, &["resume", "1"]);
+    assert_eq!(output.status, 0, "{}", output.stderr);
+    assert_eq!(hello(&lab), "hello\n");
+    assert_eq!(verdicts(&lab), given(&[(1, "codex", "fail"), (2, "codex", "pass")]));
+    let asked = of_kind(&reviewer_journal(&lab, "codex"), "turn.started");
+    let ids: Vec<&str> = asked.iter().map(|turn| turn["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["review-1", "review-2"], "each question once");
+    assert_eq!(asked_by(&lab, reviewer).len(), 1, "not for the rest of its answer");
+    let (working, judging) =
+        (conversation(&lab, worker, false), conversation(&lab, reviewer, true));
+    let told = |text: &str| SAID.map(|(_, word)| text.matches(word).count());
+    // What a person said to the worker, the reviewer judges by.
+    assert_eq!((told(&working), told(&judging)), ([1, 0], [1, 1]), "{judging}");
+    nothing_waits(&lab);
 }
 
 /// What is known of limits is read at the end of every turn and before the next thing is done. Here
