@@ -422,3 +422,51 @@ fn agent_of(spec: &Spec) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use segue_core::event::{MemberLeft, MemberStarted};
+    use segue_runner::process::began;
+
+    use super::*;
+    use crate::crew::{tell::Told, testing::Scene};
+
+    /// One of them needs a worktree, where there is no git.
+    const TWO: &str = "[[agents]]\nid = \"ada\"\nagent = \"claude\"\n\
+        [[agents]]\nid = \"bob\"\nagent = \"claude\"\nworktree = true\n";
+
+    /// What comes of it when bob is to be back, and whether ada is at work.
+    fn raised(ada_lives: bool) -> (Result<(), Halt>, Crew) {
+        let mut scene = Scene::new(TWO);
+        let left = MemberLeft { member: "bob".to_owned(), reason: "removed".to_owned() };
+        scene.all.commit(left).unwrap();
+        if ada_lives {
+            let pid = std::process::id();
+            let (member, pane) = ("ada".to_owned(), Some("%1".to_owned()));
+            let started = MemberStarted { member, pane, pid: Some(pid), began: began(pid) };
+            scene.all.commit(started).unwrap();
+        }
+        let again = scene.all.state().crew.as_ref().unwrap().raised.clone();
+        scene.all.commit(again).unwrap();
+        let (around, room) = (scene.around(), Some(scene.room()));
+        let (members, told) = (BTreeMap::new(), Told::default());
+        let mut watcher = Watcher { all: scene.all, around, room, members, told };
+        let joined = watcher.join_all();
+        (joined, watcher.crew().unwrap())
+    }
+
+    #[test]
+    fn who_can_not_join_keeps_nobody_from_being_watched_who_is_at_work() {
+        let (joined, crew) = raised(true);
+        assert!(joined.is_ok(), "{joined:?}");
+        assert!(crew.member("bob").is_none());
+        // Nobody can be hired here, and what runs is not ended for that.
+        assert_eq!(crew.member("ada").unwrap().doing, Doing::Unreachable);
+
+        let (joined, _) = raised(false);
+        let Err(Halt::Stop(stop)) = joined else { panic!("{joined:?}") };
+        assert!(stop.message.starts_with("the worktree of bob: "), "{}", stop.message);
+    }
+}

@@ -227,7 +227,9 @@ fn follow(
         }
         Heard::CantTell => match &chair.typed {
             // It was typed by somebody who has died since, or was about to.
-            None => failed(all, member, posted, "it may have been typed in, and nobody can tell"),
+            None => {
+                failed(chair, all, member, posted, "it may have been typed in, and nobody can tell")
+            }
             Some(typed) if typed.entered.is_some() => arrived(chair, all, member, posted),
             Some(_) => Ok(()),
         },
@@ -320,7 +322,7 @@ fn again(
 ) -> Result<(), Halt> {
     if posted.attempt >= MOST_ATTEMPTS {
         chair.typed = None;
-        return failed(all, member, posted, why);
+        return failed(chair, all, member, posted, why);
     }
     let _ = room.keys(pane, chair.bench.manners().clear);
     let (messages, attempt) = (posted.messages.clone(), posted.attempt + 1);
@@ -329,11 +331,14 @@ fn again(
 }
 
 fn failed(
+    chair: &mut Chair,
     all: &mut Supervisor<'_>,
     member: &Member,
     posted: &Posted,
     reason: &str,
 ) -> Result<(), Halt> {
+    // If it was told all the same, its answer is looked for from here on.
+    chair.same = 0;
     let (to, messages) = (member.name.clone(), posted.messages.clone());
     all.commit(MessageFailed { to, messages, reason: reason.to_owned() }).map(drop)
 }
@@ -437,7 +442,7 @@ mod tests {
         attend(&mut chair, &mut scene);
         let dead = &scene.all.state().crew.as_ref().unwrap().dead;
         assert_eq!(dead[0].reason, "it may have been typed in, and nobody can tell");
-        assert_eq!((dead.len(), scene.waiting("coder")), (1, 0));
+        assert_eq!((dead.len(), scene.waiting("coder"), chair.same), (1, 0, 0));
     }
 
     #[test]
