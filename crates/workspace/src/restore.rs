@@ -117,7 +117,8 @@ impl Snapshots {
         let (safety, now) = self.take_held(&held, Some(&reference), "before a rewind", &forced)?;
         let mut done = Plan::default();
         let mut steps = self.plan_into(&target, &now, &mut done)?;
-        steps.retain(wanted);
+        // What one that was killed has left half written is nobody's.
+        steps.retain(&|path| wanted(path) || tree::is_part(path));
         done.retain(wanted);
         self.perform(&held, &target, steps)?;
         Ok(Restored { safety, safety_ref: reference, done })

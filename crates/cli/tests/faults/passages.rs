@@ -23,6 +23,12 @@ pub(crate) const WORKERS: usize = 2;
 /// So many calls of each passage are hit, spread over all of them.
 const POINTS: usize = 90;
 
+/// So many of a hundred have to be reached.
+const REACHED: usize = 80;
+
+/// The same for exports, imports and replays, whose calls come in another order each time.
+const FEWER: usize = 60;
+
 const SCRIPT: &str = r#"
 [[reply]]
 tools = [{ name = "write_file", input = { path = "a.txt", content = "one\n" } }]
@@ -49,6 +55,8 @@ pub(crate) struct Passage {
     files: BTreeMap<String, String>,
     /// How many calls are hit.
     most: usize,
+    /// How many of a hundred have to be reached.
+    reached: usize,
     /// How many work trees there are in the end.
     pub(crate) trees: usize,
 }
@@ -67,8 +75,8 @@ impl Passage {
         fs::create_dir_all(&home).expect("home");
         let args = args.iter().map(|word| word.replace("MODEL", &model)).collect();
         let (places, index, files) = (Vec::new(), Vec::new(), BTreeMap::new());
-        let (most, trees) = (POINTS, 1);
-        Self { env, args, cwd, home, places, after, index, files, most, trees }
+        let (most, reached, trees) = (POINTS, REACHED, 1);
+        Self { env, args, cwd, home, places, after, index, files, most, reached, trees }
     }
 
     pub(crate) fn prepared(mut self, places: &[&str]) -> Self {
@@ -219,7 +227,9 @@ fn every_point(name: &str, passage: fn() -> Passage) {
     let passages: Vec<Passage> = (0..WORKERS).map(|_| passage()).collect();
     let points = passages[0].points();
     let missed = kill_at_each(name, &passages, &points, Passage::kill_at);
-    assert!(missed.len() * 2 <= points.len(), "{name}: never reached: {}", missed.join(", "));
+    let hit = points.len() - missed.len();
+    let enough = hit * 100 >= passages[0].reached * points.len();
+    assert!(enough, "{name}: {hit} of {}, never reached: {}", points.len(), missed.join(", "));
 }
 
 #[test]
@@ -444,6 +454,7 @@ fn an_export_can_be_killed_anywhere() {
         let mut passage = Passage::new(&["export", "1", "-o"], after_export);
         let file = passage.env.path("x.segue").display().to_string();
         passage.args.push(file);
+        passage.reached = FEWER;
         two_turns(&passage);
         passage.prepared(&["repo", "home"])
     });
@@ -479,7 +490,7 @@ fn an_import_can_be_killed_anywhere() {
         fs::create_dir_all(passage.env.path("home2")).expect("home");
         passage.args.extend([file, "--dir".to_owned(), clone.display().to_string()]);
         passage.cwd = clone;
-        passage.home = passage.env.path("home2");
+        (passage.home, passage.reached) = (passage.env.path("home2"), FEWER);
         passage.prepared(&["clone", "home2"])
     });
 }
@@ -590,7 +601,7 @@ fn a_replay_can_be_killed_anywhere() {
     every_point("a_replay_can_be_killed_anywhere", || {
         let mut passage =
             left(&["replay", "1", "--mode", "cache", "--save", "again"], after_replay);
-        passage.trees = 1;
+        (passage.trees, passage.reached) = (1, FEWER);
         // From here on every call of the model would fail.
         fs::remove_file(passage.env.path("script.toml")).expect("a script");
         passage

@@ -120,6 +120,26 @@ fn a_rewind_brings_everything_back_and_can_itself_be_undone() {
 }
 
 #[test]
+fn what_a_killed_one_has_left_half_written_is_gone_also_where_only_some_files_come_back() {
+    let lab = Lab::new();
+    lab.write("a.txt", "one\n");
+    lab.write("b.txt", "one\n");
+    let snapshots = lab.open();
+    let taken = snapshots.take("refs/segue/s/one", "one").unwrap();
+    let others = ["b.txt", "sub/mine.txt", ".segue-part", ".segue-part-1", ".segue-part-1-2-3"];
+    let parts = [".segue-part-81-2", "sub/.segue-part-9-1"];
+    ["a.txt"].iter().chain(&others).chain(&parts).for_each(|name| lab.write(name, "two\n"));
+    let wanted = |path: &Path| path == Path::new("a.txt");
+    let restored = snapshots.restore_some(&taken.commit, "refs/segue/s/safe", &wanted).unwrap();
+    assert_eq!(restored.done.modified, [Path::new("a.txt")]);
+    assert!(restored.done.deleted.is_empty());
+    let read = |name: &str| std::fs::read_to_string(lab.path(name)).ok();
+    assert_eq!(read("a.txt").as_deref(), Some("one\n"));
+    assert!(others.iter().all(|name| read(name).as_deref() == Some("two\n")));
+    assert!(parts.iter().all(|name| read(name).is_none()));
+}
+
+#[test]
 fn an_ignored_file_in_the_way_is_in_the_safety_snapshot_and_others_stay() {
     let lab = Lab::new();
     lab.write("notes.txt", "notes");

@@ -20,6 +20,16 @@ use crate::scan::parent;
 /// Where a temporary file is while it is written.
 const PART: &str = ".segue-part";
 
+/// Whether a file is one that was being written.
+pub(super) fn is_part(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let numbers = name.and_then(|name| name.strip_prefix(PART)?.strip_prefix('-'));
+    let Some(numbers) = numbers else { return false };
+    let mut numbers = numbers.split('-');
+    let mut number = || numbers.next().is_some_and(|text| text.parse::<u64>().is_ok());
+    number() && number() && numbers.next().is_none()
+}
+
 pub(super) struct Tree {
     top: OwnedFd,
     /// The directory that was used last: neighbours come one after the other.
