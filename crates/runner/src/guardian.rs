@@ -56,8 +56,7 @@ pub const ARGUMENT: &str = "__guardian";
 
 /// How long the guardian may take to start the command. Only a stopped or starved one takes it.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// How much of a command's output waits for whoever reads it, where the system allows it. Programs on
-/// Node.js write without waiting and may exit with all that the pipe did not take still in their memory.
+/// How much output can wait: programs on Node.js may exit with what a pipe did not take in memory.
 const ROOM: usize = 1 << 20;
 /// How long [`Guarded::kill_tree`] waits for the end of the tree.
 const KILL_LIMIT: Duration = Duration::from_secs(30);
@@ -155,10 +154,7 @@ impl Guarded {
             let text = format!("guardian {}: {source}", spec.guardian.display());
             io::Error::new(source.kind(), text)
         })?;
-        if let Some(stdout) = &child.stdout {
-            // Where it can't be had, the usual room has to do.
-            let _ = fcntl_setpipe_size(stdout, ROOM);
-        }
+        let _ = child.stdout.as_ref().map(|stdout| fcntl_setpipe_size(stdout, ROOM));
         let mut guarded = Guarded {
             control,
             guardian_pid: child.id(),
