@@ -447,7 +447,7 @@ fn a_thousand_messages_arrive_once_and_in_order_whoever_is_killed_meanwhile() {
         if round > 17 {
             let (inbox, text) = (lab.inbox("dan"), note(&mut said, "agent", "dan", round));
             let order = format!("SEND dan {} {text}", inbox.display());
-            lab.segue(&["crew", "send", "six", "fay", &order]);
+            send_all(&lab, &["crew", "send", "six"], &[("fay", order)], || {});
         }
         send_all(&lab, &["bridge", "1", "send"], &texts, || {
             lab.kill_watcher();
