@@ -7,7 +7,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File, OpenOptions},
+    fs::{self, OpenOptions},
     os::unix::{fs::OpenOptionsExt, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -56,17 +56,15 @@ pub(crate) fn command(context: &Context, args: &[OsString]) -> Command {
     command
 }
 
-/// Starts Segue in the background with these arguments. What it prints replaces `log`.
-pub(crate) fn spawn(
-    context: &Context,
-    args: &[OsString],
-    log: &Path,
-) -> Result<Child, CommandError> {
+/// Starts Segue in the background with these arguments. What it prints is in `log`.
+fn spawn(context: &Context, args: &[OsString], log: &Path) -> Result<Child, CommandError> {
     let wrong = |error: std::io::Error| CommandError::failed(format!("{}: {error}", log.display()));
     if let Some(dir) = log.parent() {
         context.home.make_dir(dir)?;
     }
-    let file = new_file(log).map_err(wrong)?;
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(log);
+    let file = file.map_err(wrong)?;
     let also = file.try_clone().map_err(wrong)?;
     command(context, args)
         .stdout(file)
@@ -75,12 +73,11 @@ pub(crate) fn spawn(
         .map_err(|error| CommandError::failed(format!("nothing could be started: {error}")))
 }
 
-/// A process that still writes to the old one keeps it.
-fn new_file(path: &Path) -> std::io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
-        _ => OpenOptions::new().write(true).create_new(true).mode(0o600).open(path),
-    }
+/// Of several that are started at once for the same session one takes it over: until it is known which,
+/// each writes to a file of its own.
+fn draft_of(log: &Path) -> PathBuf {
+    let name = log.file_name().unwrap_or_default().to_string_lossy();
+    log.with_file_name(format!(".{name}-{}", std::process::id()))
 }
 
 /// Starts Segue in the background, and waits until it has taken this session over. Where it does not
@@ -93,7 +90,8 @@ pub(crate) fn take_over(
 ) -> Result<AtWork, CommandError> {
     let mut tail = Tail::new(&**context.home.disk(), session.dir(), session.position())?;
     let log = log_of(context, &log_name(session, selector));
-    let mut child = spawn(context, args, &log)?;
+    let draft = draft_of(&log);
+    let mut child = spawn(context, args, &draft)?;
     let pid = child.id();
     let mut held_since: Option<Instant> = None;
     loop {
@@ -103,7 +101,7 @@ pub(crate) fn take_over(
             break;
         }
         if let Some(status) = ended {
-            return Err(ended_early(status, &log));
+            return Err(ended_early(status, &draft, &log));
         }
         if session.held_by()?.is_some_and(|holder| holder.pid == pid) {
             held_since.get_or_insert_with(Instant::now);
@@ -113,6 +111,8 @@ pub(crate) fn take_over(
         }
         thread::sleep(LOOK);
     }
+    // A process that still writes to the one before keeps it.
+    let log = if fs::rename(&draft, &log).is_ok() { log } else { draft };
     // Somebody has to ask how it ended, or it stays in the list of processes.
     thread::spawn(move || drop(child.wait()));
     Ok(AtWork { pid, log })
@@ -135,8 +135,8 @@ fn begun_by(event: &Event, pid: u32) -> bool {
 }
 
 /// What the process said before it ended.
-fn ended_early(status: ExitStatus, log: &Path) -> CommandError {
-    let text = fs::read_to_string(log).unwrap_or_default();
+fn ended_early(status: ExitStatus, draft: &Path, log: &Path) -> CommandError {
+    let text = fs::read_to_string(draft).unwrap_or_default();
     let exit = match status.code() {
         Some(2) => Exit::Usage,
         Some(3) => Exit::Stopped,
@@ -148,9 +148,12 @@ fn ended_early(status: ExitStatus, log: &Path) -> CommandError {
     let at = text.rfind("error: ").map(|at| &text[at + "error: ".len()..]);
     let mut lines = at.unwrap_or_default().lines();
     let Some(message) = lines.next() else {
+        let place = if fs::rename(draft, log).is_ok() { log } else { draft };
         return CommandError::new(exit, format!("the background process ended at once: {status}"))
-            .hint(format!("what it said is in {}", log.display()));
+            .hint(format!("what it said is in {}", place.display()));
     };
+    // All that it said is in the error.
+    let _ = fs::remove_file(draft);
     let hints = lines.filter_map(|line| line.trim_start().strip_prefix("hint: "));
     hints.fold(CommandError::new(exit, message), CommandError::hint)
 }

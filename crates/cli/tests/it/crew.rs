@@ -121,11 +121,18 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
+        let log = self.env.home().join("logs/1.log");
+        let log = fs::read_to_string(log).unwrap_or_default();
+        if std::thread::panicking() {
+            if let Some(to) = std::env::var_os("SEGUE_KEEP") {
+                let to = Path::new(&to).join(std::process::id().to_string());
+                let _ = Command::new("cp").arg("-r").arg(self.env.path("")).arg(to).status();
+            }
+        }
         let output = self.try_segue(&["crew", "down"]);
         self.tmux(&["kill-server"]);
         if std::thread::panicking() {
             eprintln!("{}", output.stderr);
-            let log = fs::read_to_string(self.env.home().join("logs/1.log")).unwrap_or_default();
             let from = log.len().saturating_sub(6000);
             eprintln!("{}", log.get(from..).unwrap_or_default());
         }
