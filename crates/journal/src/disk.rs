@@ -39,6 +39,8 @@ pub trait Disk: Debug + Send + Sync {
     /// An exclusive lock on the file, created if need be, that dies with its process. `None` where
     /// somebody else has it.
     fn try_lock(&self, path: &Path) -> io::Result<Option<Box<dyn LockFile>>>;
+    /// Whether somebody has that lock. Those who look are not in each other's way.
+    fn is_locked(&self, path: &Path) -> io::Result<bool>;
 }
 
 #[expect(clippy::len_without_is_empty, reason = "asking for a length can fail")]
@@ -245,6 +247,14 @@ impl Disk for RealDisk {
         match file.try_lock() {
             Ok(()) => Ok(Some(Box::new(file))),
             Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        match File::open(path)?.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
             Err(TryLockError::Error(error)) => Err(error),
         }
     }

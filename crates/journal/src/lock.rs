@@ -1,8 +1,8 @@
 //! One writer per session: an OS lock on `lock`, which the system takes back when its holder dies.
 //!
 //! The file's text says who holds it, for people; the lock alone decides. To look whether a session
-//! is alive means to try the lock for an instant, so a writer that meets a taken lock tries again
-//! for a moment before it believes it.
+//! is alive means to share the lock for an instant: two who look see nobody, and a writer that meets a
+//! taken lock tries again for a moment before it believes it.
 
 use std::{
     fmt,
@@ -74,30 +74,15 @@ fn holder(disk: &dyn Disk, path: &Path) -> Holder {
     })
 }
 
-/// Who has the session in `dir`, asked with a writer's patience: whoever only looks has it for an
-/// instant, and would be taken for a writer.
-pub fn taken_by(disk: &dyn Disk, dir: &Path) -> Result<Option<Holder>> {
-    let started = Instant::now();
-    loop {
-        match held_by(disk, dir)? {
-            Some(_) if started.elapsed() < PATIENCE => thread::sleep(Duration::from_millis(10)),
-            found => return Ok(found),
-        }
-    }
-}
-
 /// Who has the session in `dir` now; `None` where nobody has.
 pub fn held_by(disk: &dyn Disk, dir: &Path) -> Result<Option<Holder>> {
     let path = dir.join(FILE);
-    if !disk.exists(&path) {
-        return Ok(None);
-    }
-    match disk.try_lock(&path) {
-        Ok(Some(_)) => Ok(None),
-        Ok(None) => Ok(Some(holder(disk, &path))),
-        // A session that we may only read is nobody's, as far as we can see.
+    match disk.is_locked(&path) {
+        Ok(false) => Ok(None),
+        Ok(true) => Ok(Some(holder(disk, &path))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        // A session that we may not even read is nobody's, as far as we can see.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(None),
-        Err(error) if error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => Ok(None),
         Err(error) => Err(error).at(&path),
     }
 }

@@ -164,11 +164,6 @@ impl Session {
         lock::held_by(&*self.disk, &self.dir)
     }
 
-    /// Who keeps it from being written to. Takes longer to say so than [`Self::held_by`], and is sure.
-    pub fn taken_by(&self) -> Result<Option<Holder>> {
-        lock::taken_by(&*self.disk, &self.dir)
-    }
-
     /// Calls `each` for every event from the start.
     pub fn for_each(&self, mut each: impl FnMut(Event)) -> Result<()> {
         let path = self.dir.join(JOURNAL);

@@ -204,6 +204,27 @@ fn the_second_process_is_told_who_the_first_is_and_gets_its_turn() {
     assert_eq!(session.state().seq, 3);
 }
 
+#[test]
+fn those_who_look_are_taken_for_nobody() {
+    let temp = tempfile::tempdir().unwrap();
+    let (session, _) =
+        home(&temp.path().join("home")).create(new("go"), &me(), &system_clock()).unwrap();
+    let dir = session.session().dir().to_owned();
+    drop(session);
+    thread::scope(|scope| {
+        for _ in 0..CONTENDERS {
+            scope.spawn(|| {
+                let session = open(&dir);
+                assert!((0..ATTEMPTS * 4).all(|_| session.held_by().unwrap().is_none()));
+            });
+        }
+    });
+    let held = open(&dir).lock(&me(), system_clock()).unwrap();
+    assert_eq!(open(&dir).held_by().unwrap(), Some(me()));
+    drop(held);
+    assert_eq!(open(&dir).held_by().unwrap(), None);
+}
+
 const CONTENDERS: usize = 8;
 const ATTEMPTS: usize = 125;
 

@@ -24,7 +24,7 @@ pub(crate) fn compare(ours: &Session, theirs: &Session) -> Result<()> {
     match a.seq.cmp(&b.seq) {
         Ordering::Equal => Ok(()),
         Ordering::Greater => Err(Error::Older { id, dir, ours: a.seq, theirs: b.seq }),
-        Ordering::Less => match ours.taken_by()? {
+        Ordering::Less => match ours.held_by()? {
             Some(holder) => Err(Error::InUse { id, dir, holder }),
             // Damage of ours is not mended by an import either.
             None => match ours.ending() {

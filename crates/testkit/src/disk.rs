@@ -446,6 +446,12 @@ impl Disk for SimDisk {
         drop(inner);
         Ok(Some(Box::new(SimLock { disk: self.clone(), ino })))
     }
+
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        let inner = self.inner();
+        let ino = inner.find(path)?;
+        Ok(inner.locked.contains(&ino))
+    }
 }
 
 fn size(n: u64) -> io::Result<usize> {

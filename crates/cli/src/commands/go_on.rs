@@ -117,7 +117,7 @@ pub(crate) fn go_on(context: &Context, found: &Found, mut asked: Request) -> Com
     if asked.tmux && !asked.dry_run {
         attach::check(context)?;
     }
-    if let Some(holder) = session.taken_by()? {
+    if let Some(holder) = session.held_by()? {
         if asked.tmux && asked.only_goes_on() {
             return attach::show(context, found, Start::Already(holder));
         }

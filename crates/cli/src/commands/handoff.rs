@@ -71,7 +71,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
         let wishes = Wishes { model: args.model.as_deref(), ..Wishes::default() };
         hire(context, &config, to, wishes)?;
     }
-    match session.taken_by()? {
+    match session.held_by()? {
         Some(_) => ask(context, &session, &selector, to, args),
         None => make(context, session, &found, to, args),
     }

@@ -108,7 +108,7 @@ fn stand_still(
     check_whole(&session)?;
     check_resumable(&session, &found.selector())?;
     check_no_list(&session, "rewound")?;
-    if let Some(holder) = session.taken_by()? {
+    if let Some(holder) = session.held_by()? {
         let error = segue_journal::Error::Busy { dir: found.dir.clone(), holder };
         return Err(CommandError::from(error).about(&selector));
     }

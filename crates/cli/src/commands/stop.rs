@@ -50,7 +50,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     if crew::is_crew(&session) {
         return crew::take_down(context, &crew::Down::of(selector, args.wait));
     }
-    let Some(holder) = session.taken_by()? else {
+    let Some(holder) = session.held_by()? else {
         return tell(context, &session, &selector, false);
     };
     ask(context, &session, &selector, &holder)?;
@@ -86,7 +86,7 @@ fn ask(
     match process::interrupt_holder(holder.pid, &session.dir().join(lock::FILE)) {
         Ok(true) => Ok(()),
         // It has ended in the meantime, or never was the one that it said.
-        Ok(false) if session.taken_by()?.as_ref() != Some(holder) => Ok(()),
+        Ok(false) if session.held_by()?.as_ref() != Some(holder) => Ok(()),
         Ok(false) => Err(CommandError::new(
             Exit::Busy,
             format!("session {selector} is in use, and {holder} is not the one that has it"),
@@ -106,8 +106,7 @@ fn has_let_go(
     let started = Instant::now();
     let mut watcher = Watcher::new(context);
     let let_go = loop {
-        if session.held_by()?.as_ref() != Some(asked) || session.taken_by()?.as_ref() != Some(asked)
-        {
+        if session.held_by()?.as_ref() != Some(asked) {
             break true;
         }
         if started.elapsed() >= limit {

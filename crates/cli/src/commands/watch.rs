@@ -5,7 +5,7 @@ mod face;
 use std::{io::IsTerminal, path::Path, thread, time::Duration};
 
 use segue_core::{Event, Exit, State, selector::Selector, state::Phase};
-use segue_journal::{Session, session::JOURNAL, tail::Tail};
+use segue_journal::{session::JOURNAL, tail::Tail};
 use segue_runner::Interrupt;
 use segue_view::select::Found;
 
@@ -125,7 +125,7 @@ fn follow(
         }
         if quiet >= LOOKS_BEFORE_PROBE {
             quiet = 0;
-            let was_alive = std::mem::replace(&mut alive, is_alive(&session, &state)?);
+            let was_alive = std::mem::replace(&mut alive, session.held_by()?.is_some());
             if !alive {
                 // What was written between the last look and the end of the writer.
                 for event in tail.new_events()? {
@@ -164,15 +164,6 @@ fn settle(context: &Context) {
             return;
         }
     }
-}
-
-/// Whoever looks, as this does, has the lock for an instant: of a session that stands still, a taken
-/// lock is not believed at once.
-fn is_alive(session: &Session, state: &State) -> Result<bool, CommandError> {
-    Ok(match session.held_by()? {
-        Some(_) if state.phase != Phase::Running => session.taken_by()?.is_some(),
-        holder => holder.is_some(),
-    })
 }
 
 fn over(context: &Context, args: &Args, state: &State, selector: &str) {

@@ -123,12 +123,6 @@ impl Drop for Lab {
     fn drop(&mut self) {
         let log = self.env.home().join("logs/1.log");
         let log = fs::read_to_string(log).unwrap_or_default();
-        if std::thread::panicking() {
-            if let Some(to) = std::env::var_os("SEGUE_KEEP") {
-                let to = Path::new(&to).join(std::process::id().to_string());
-                let _ = Command::new("cp").arg("-r").arg(self.env.path("")).arg(to).status();
-            }
-        }
         let output = self.try_segue(&["crew", "down"]);
         self.tmux(&["kill-server"]);
         if std::thread::panicking() {

@@ -122,6 +122,9 @@ impl Disk for Deadly {
         step(&self.left);
         RealDisk.try_lock(path)
     }
+    fn is_locked(&self, path: &Path) -> io::Result<bool> {
+        RealDisk.is_locked(path)
+    }
 }
 
 /// What the killed process does. Run by the tests below, in this same program.

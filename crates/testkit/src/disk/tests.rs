@@ -85,8 +85,10 @@ fn a_kill_loses_nothing_but_the_locks() {
     let lock = disk.try_lock(path("/lock")).unwrap();
     assert!(lock.is_some());
     assert!(disk.try_lock(path("/lock")).unwrap().is_none());
+    assert!(disk.is_locked(path("/lock")).unwrap());
     let after = disk.kill();
     assert_eq!(read(&after, "/f").unwrap().len(), 1003);
+    assert!(!after.is_locked(path("/lock")).unwrap());
     assert!(after.try_lock(path("/lock")).unwrap().is_some());
     file.write_all(b"the dead write no more").unwrap();
     assert_eq!(read(&after, "/f").unwrap().len(), 1003);
